@@ -1,0 +1,50 @@
+"""Robust classifiers for Keras, by adversarial distributional training.
+
+    threat model -> adversarial distribution -> attack -> loss -> trainer
+
+    method = adt_tf.methods.adt_exp(epsilon=8 / 255)
+    trainer = adt_tf.AdversarialTrainer(
+        classifier, method.attack, method.loss, seed=0)
+    trainer.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9))
+    trainer.fit(train, validation_data=validation, epochs=3)
+
+    report = adt_tf.evaluate(
+        classifier, test, attacks=[adt_tf.attacks.pgd(8 / 255, num_steps=20)])
+    adt_tf.export(classifier, "saved_model")
+
+The parts, in the order in which they build on each other: `threat_models`,
+`distributions`, `objectives`, `step_rules`, `attacks`, `losses`, `trainer`,
+`methods`; beside them `networks`, `data`, `evaluation` and `export`.
+"""
+
+from adt_tf import (
+    attacks,
+    data,
+    distributions,
+    losses,
+    methods,
+    networks,
+    objectives,
+    step_rules,
+    threat_models,
+)
+from adt_tf.evaluation import evaluate
+from adt_tf.saved_model import export
+from adt_tf.trainer import AdversarialTrainer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdversarialTrainer",
+    "attacks",
+    "data",
+    "distributions",
+    "evaluate",
+    "export",
+    "losses",
+    "methods",
+    "networks",
+    "objectives",
+    "step_rules",
+    "threat_models",
+]

@@ -1,0 +1,168 @@
+"""The named attacks, each one composition of the parts.
+
+    pgd(8 / 255, num_steps=20)
+    exp(8 / 255)
+
+`epsilon` is a number, or a threat model with other pixel bounds.
+"""
+
+from __future__ import annotations
+
+import re
+
+from adt_tf import objectives, step_rules, threat_models
+from adt_tf.attacks.base import Attack, Identity
+from adt_tf.attacks.gradient_ascent import GradientAscent
+from adt_tf.distributions import Dirac, TanhGaussian
+from adt_tf.objectives import Objective
+from adt_tf.threat_models import Linf
+
+
+def identity() -> Identity:
+    """No attack at all."""
+    return Identity()
+
+
+def fgsm(
+    epsilon: float | Linf,
+    *,
+    objective: Objective = objectives.cross_entropy,
+    name: str = "FGSM",
+) -> GradientAscent:
+    """One sign step of size epsilon from the image itself.
+
+    Reference: Goodfellow et al., Explaining and Harnessing Adversarial
+    Examples, 2015.
+    """
+    threat_model = threat_models.get(epsilon)
+    return GradientAscent(
+        Dirac(threat_model, random_start=False),
+        objective,
+        step_rules.sign(threat_model.epsilon),
+        num_steps=1,
+        name=name,
+    )
+
+
+def pgd(
+    epsilon: float | Linf,
+    *,
+    num_steps: int = 20,
+    step_size: float | None = None,
+    objective: Objective = objectives.cross_entropy,
+    name: str | None = None,
+) -> GradientAscent:
+    """Projected sign steps from a random start; step size epsilon / 4.
+
+    Reference: Madry et al., Towards Deep Learning Models Resistant to
+    Adversarial Attacks, 2018.
+    """
+    threat_model = threat_models.get(epsilon)
+    return GradientAscent(
+        Dirac(threat_model),
+        objective,
+        step_rules.sign(step_size or threat_model.epsilon / 4),
+        num_steps=num_steps,
+        name=name or f"PGD-{num_steps}",
+    )
+
+
+def mim(
+    epsilon: float | Linf,
+    *,
+    num_steps: int = 20,
+    step_size: float | None = None,
+    decay: float = 1.0,
+) -> GradientAscent:
+    """PGD on the accumulated, normalised gradient.
+
+    Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
+    """
+    threat_model = threat_models.get(epsilon)
+    return GradientAscent(
+        Dirac(threat_model),
+        objectives.cross_entropy,
+        step_rules.momentum(step_size or threat_model.epsilon / 4, decay),
+        num_steps=num_steps,
+        name=f"MIM-{num_steps}",
+    )
+
+
+def cw(
+    epsilon: float | Linf,
+    *,
+    num_steps: int = 30,
+    step_size: float | None = None,
+    confidence: float = 50.0,
+) -> GradientAscent:
+    """PGD on Carlini and Wagner's margin."""
+    return pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        objective=objectives.margin(confidence),
+        name=f"C&W-{num_steps}",
+    )
+
+
+def exp(
+    epsilon: float | Linf,
+    *,
+    num_steps: int = 20,
+    num_samples: int = 10,
+    step_size: float = 0.3,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    gradient_decay: float = 0.0,
+) -> GradientAscent:
+    """Ascent on the parameters of a squashed Gaussian.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: T; 7 in the paper's training, 20 in its evaluation.
+        num_samples: k; 5 in training, 10 in evaluation.
+        step_size: Adam's learning rate (betas 0, 0) for mu and rho.
+        entropy_weight: lambda.
+        entropy_reduction: Over the dimensions, "mean" or "sum".
+        gradient_decay: g <- gradient_decay * g + new; 1.0 is what the
+            paper's released code does, 0.0 what the paper says.
+
+    Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
+    """
+    rule = step_rules.adam(step_size)
+    if gradient_decay:
+        rule = step_rules.accumulate(rule, gradient_decay)
+    return GradientAscent(
+        TanhGaussian(
+            threat_models.get(epsilon), entropy_reduction=entropy_reduction
+        ),
+        objectives.cross_entropy,
+        rule,
+        num_steps=num_steps,
+        num_samples=num_samples,
+        entropy_weight=entropy_weight,
+        name=f"EXP-{num_steps}",
+    )
+
+
+_RECIPES = {"fgsm": fgsm, "pgd": pgd, "mim": mim, "cw": cw, "exp": exp}
+
+
+def get(name: str, epsilon: float | Linf) -> Attack:
+    """Returns the attack of a name such as "fgsm", "pgd-20" or "exp".
+
+    Example:
+
+    >>> get("pgd-100", 8 / 255).name
+    'PGD-100'
+    """
+    match = re.fullmatch(r"([a-z]+)(?:-([1-9][0-9]*))?", name.lower())
+    recipe, steps = match.groups() if match else (None, None)
+    if recipe not in _RECIPES or (recipe == "fgsm" and steps):
+        raise ValueError(
+            f"Argument `name` must be one of {list(_RECIPES)}, with a number "
+            "of steps if you like, as in 'pgd-20' (FGSM has one). Received: "
+            f"name={name!r}"
+        )
+    arguments = {"num_steps": int(steps)} if steps else {}
+    return _RECIPES[recipe](epsilon, **arguments)

@@ -1,0 +1,231 @@
+"""Checked images and labels in memory, from whatever a user has."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# Room for the rounding of float32 pipelines that end at 0 or 1.
+_TOLERANCE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImageData:
+    """Checked images and labels, as NumPy arrays in memory.
+
+    Args:
+        images: [N, H, W, C], uint8 or floats in [0, 1] (kept as float32).
+        labels: [N] or [N, 1], integers in 0 .. num_classes - 1 (kept as int32).
+        num_classes: How many classes there are.
+        name: What reports call the data set.
+
+    Example:
+
+    >>> images = np.zeros([4, 8, 8, 1], np.uint8)
+    >>> data = ImageData(images, np.array([0, 1, 1, 0]), 2, "mine")
+    >>> len(data), data.input_shape
+    (4, (8, 8, 1))
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    num_classes: int
+    name: str
+
+    def __post_init__(self) -> None:
+        images = validate_images(self.images)
+        labels = validate_labels(
+            self.labels, self.num_classes, num_examples=len(images)
+        )
+        object.__setattr__(self, "images", images)
+        object.__setattr__(self, "labels", labels)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        return (
+            f"ImageData(name={self.name!r}, {len(self)} images of shape "
+            f"{self.input_shape}, num_classes={self.num_classes})"
+        )
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels: what a Keras Input takes."""
+        return self.images.shape[1:]
+
+
+def validate_images(images: np.ndarray) -> np.ndarray:
+    """Returns the images as uint8, or as float32 in [0, 1], or raises.
+
+    Args:
+        images: [N, H, W, C], uint8 or floats; floats that leave [0, 1] by no
+            more than rounding (1e-6) are clipped.
+
+    Example:
+
+    >>> float(validate_images(np.full([1, 2, 2, 1], 1.0000001)).max())
+    1.0
+    >>> validate_images(np.full([1, 2, 2, 1], 255.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: Images must be in [0, 1]: divide them by 255. Received: ...
+    """
+    images = np.asarray(images)
+    shape, received = images.shape, f"Received: shape={images.shape}"
+    if images.ndim != 4:
+        hint = "; add the channel axis: images[..., None]" * (images.ndim == 3)
+        raise ValueError(
+            f"Images must have the shape [N, H, W, C]{hint}. {received}"
+        )
+    if images.size == 0:
+        raise ValueError(f"Images must not be empty. {received}")
+    if shape[1] in (1, 3) and shape[2] == shape[3] > 4:
+        raise ValueError(
+            "Images must have their channels last: "
+            f"images.transpose(0, 2, 3, 1). {received}"
+        )
+    if images.dtype == np.uint8:
+        return images
+    if not np.issubdtype(images.dtype, np.floating):
+        raise ValueError(
+            "Images must be uint8 in 0 .. 255 or floats in [0, 1]: convert "
+            f"them, e.g. images.astype('uint8'). Received: {images.dtype}"
+        )
+    low, high = float(images.min()), float(images.max())
+    if not np.isfinite([low, high]).all():
+        raise ValueError(
+            "Images must be finite: remove or repair those that are not. "
+            f"Received: {np.sum(~np.isfinite(images))} NaN or infinite values"
+        )
+    if low < -_TOLERANCE or high > 1 + _TOLERANCE:
+        hint = "undo the normalisation, or let the classifier do it"
+        if low >= 0 and 2 <= high <= 255:
+            hint = "divide them by 255"
+        raise ValueError(
+            f"Images must be in [0, 1]: {hint}. "
+            f"Received: values from {low:g} to {high:g}"
+        )
+    return np.clip(images, 0, 1).astype(np.float32, copy=False)
+
+
+def validate_labels(
+    labels: np.ndarray,
+    num_classes: int | None = None,
+    *,
+    num_examples: int | None = None,
+) -> np.ndarray:
+    """Returns the labels as int32 [N], or raises.
+
+    Args:
+        labels: [N] or [N, 1], integers in 0 .. num_classes - 1.
+        num_classes: How many classes there are; None allows any number.
+        num_examples: How many labels there must be; None allows any number.
+
+    Example:
+
+    >>> validate_labels(np.array([[2], [0]]), 3)
+    array([2, 0], dtype=int32)
+    """
+    labels = np.asarray(labels)
+    if num_classes is not None and num_classes < 2:
+        raise ValueError(
+            "A classifier needs two classes or more. "
+            f"Received: num_classes={num_classes}"
+        )
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        hint = "; turn one-hot into integers: labels.argmax(-1)"
+        raise ValueError(
+            f"Labels must have the shape [N]{hint * (labels.ndim == 2)}. "
+            f"Received: shape={labels.shape}"
+        )
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            "Labels must be integers: convert them with "
+            f"labels.astype('int32'). Received: {labels.dtype}"
+        )
+    if num_examples is not None and len(labels) != num_examples:
+        raise ValueError(
+            "There must be one label for each image. "
+            f"Received: {num_examples} images and {len(labels)} labels"
+        )
+    if labels.size == 0:
+        raise ValueError("Labels must not be empty. Received: shape=(0,)")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or (num_classes is not None and high >= num_classes):
+        allowed = "0 or more"
+        if num_classes is not None:
+            allowed = f"in 0 .. {num_classes - 1}"
+        raise ValueError(
+            f"Labels must be {allowed}: number the classes from 0, and check "
+            f"the number of classes, {num_classes}. "
+            f"Received: labels from {low} to {high}"
+        )
+    return labels.astype(np.int32, copy=False)
+
+
+def scale_images(images: tf.Tensor | np.ndarray) -> tf.Tensor:
+    """Turns uint8 images into float32 in [0, 1], and leaves floats alone.
+
+    It multiplies by 1/255: the bits are the same in eager mode, in a graph
+    and under XLA, which a division by 255 does not give.
+
+    >>> scale_images(np.array([0, 255], np.uint8)).numpy().tolist()
+    [0.0, 1.0]
+    """
+    return tf.image.convert_image_dtype(images, tf.float32)
+
+
+def as_arrays(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns checked float32 images in [0, 1] and int32 labels.
+
+    Args:
+        dataset: (images, labels), an `ImageData`, or a finite
+            `tf.data.Dataset` of (image, label), batched or not.
+
+    Example:
+
+    >>> x, y = as_arrays((np.zeros([3, 8, 8, 1]), [0, 1, 2]))
+    >>> x.dtype, y.dtype
+    (dtype('float32'), dtype('int32'))
+    """
+    if isinstance(dataset, ImageData):
+        images, labels = dataset.images, dataset.labels
+    elif isinstance(dataset, tf.data.Dataset):
+        images, labels = _from_dataset(dataset)
+    elif isinstance(dataset, (tuple, list)) and len(dataset) == 2:
+        images, labels = dataset
+    else:
+        raise ValueError(
+            "The data must be (images, labels), a tf.data.Dataset of such, or "
+            f"an ImageData. Received: {type(dataset).__name__}"
+        )
+    images = validate_images(images)
+    labels = validate_labels(labels, num_examples=len(images))
+    return scale_images(images).numpy(), labels
+
+
+def _from_dataset(dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) < 2:
+        raise ValueError(
+            "The data set must yield (images, labels). Received: elements of "
+            f"{spec}"
+        )
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(
+            "The data set must end: an endless one cannot be evaluated. Use "
+            "`dataset.take(n)`."
+        )
+    if len(spec[0].shape) == 3:
+        dataset = dataset.batch(256)
+    batches = [element[:2] for element in dataset.as_numpy_iterator()]
+    if not batches:
+        raise ValueError("The data set must not be empty. Received: 0 batches")
+    images, labels = zip(*batches, strict=True)
+    return np.concatenate(images), np.concatenate(labels)

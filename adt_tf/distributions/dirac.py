@@ -1,0 +1,63 @@
+"""The point mass: gradient ascent on its parameter is PGD."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from adt_tf.threat_models import Linf
+
+tfd = tfp.distributions
+
+
+class Dirac:
+    """All mass on one image, which is the parameter itself.
+
+    Args:
+        threat_model: Where the image may lie.
+        random_start: Start from a uniform draw rather than from x.
+
+    Example:
+
+    >>> distribution = Dirac(Linf(0.1), random_start=False)
+    >>> params = distribution.init(tf.zeros([2, 8, 8, 1]), seed=None)
+    >>> params.shape
+    TensorShape([2, 8, 8, 1])
+    """
+
+    def __init__(self, threat_model: Linf, *, random_start: bool = True):
+        self.threat_model = threat_model
+        self.random_start = random_start
+
+    def init(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Returns the starting image."""
+        if self.random_start:
+            return self.threat_model.random_start(x, seed)
+        return x
+
+    def noise(
+        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """A point needs no noise: zeros that carry the number of samples."""
+        del seed
+        ones = [1] * (len(x.shape) - 1)
+        return tf.zeros([tf.shape(x)[0], num_samples, *ones])
+
+    def sample(
+        self, x: tf.Tensor, params: tf.Tensor, noise: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the point [batch, k, ...] and its entropy, taken as 0."""
+        del x
+        entropy = tf.zeros(tf.shape(noise)[:2])
+        return params[:, tf.newaxis] + noise, entropy
+
+    def project(self, x: tf.Tensor, params: tf.Tensor) -> tf.Tensor:
+        """Returns the nearest point of the ball and the box."""
+        return self.threat_model.project(x, params)
+
+    def as_tfp(self, x: tf.Tensor, params: tf.Tensor) -> tfd.Distribution:
+        """Returns the distribution of the perturbation."""
+        return tfd.Independent(
+            tfd.Deterministic(params - x),
+            reinterpreted_batch_ndims=len(x.shape) - 1,
+        )

@@ -1,0 +1,110 @@
+"""The explicit adversarial distribution of ADT-EXP: a squashed Gaussian."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from adt_tf import seeds
+from adt_tf.threat_models import Linf
+
+tfb, tfd = tfp.bijectors, tfp.distributions
+
+_REDUCTIONS = {"mean": tf.reduce_mean, "sum": tf.reduce_sum}
+
+
+class TanhGaussian:
+    """A diagonal Gaussian squashed into the ball, phi = (mu, rho).
+
+        delta = epsilon * tanh(u),  u = mu + sigma * r,  r ~ N(0, I),
+        sigma = softplus(rho),      mu and rho start at 0
+
+    The entropy of each sample is minus its log-density,
+
+        sum_j [r_j^2 / 2 + log(2 pi) / 2 + log sigma_j
+               + log(1 - tanh(u_j)^2) + log epsilon],
+
+    with log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), the form of TFP's
+    Tanh bijector, which stays finite where tanh(u) rounds to 1.
+
+    Args:
+        threat_model: The ball that tanh fills.
+        entropy_reduction: "mean" over the dimensions, to which the paper's
+            entropy weight 0.01 belongs, or "sum", as Eq. 11 is written.
+
+    Reference: Dong et al., Adversarial Distributional Training, Sec. 3.1.
+
+    Example:
+
+    >>> distribution = TanhGaussian(Linf(0.1))
+    >>> x = tf.fill([2, 8, 8, 1], 0.5)
+    >>> p = distribution.as_tfp(x, distribution.init(x, seed=None))
+    >>> p.event_shape, p.batch_shape
+    (TensorShape([8, 8, 1]), TensorShape([2]))
+    """
+
+    def __init__(self, threat_model: Linf, *, entropy_reduction: str = "mean"):
+        if entropy_reduction not in _REDUCTIONS:
+            raise ValueError(
+                "Argument `entropy_reduction` must be one of "
+                f"{sorted(_REDUCTIONS)}. Received: "
+                f"entropy_reduction={entropy_reduction!r}"
+            )
+        self.threat_model = threat_model
+        self.entropy_reduction = entropy_reduction
+
+    def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns mu = 0 and rho = 0, that is sigma = 0.693."""
+        del seed
+        return {"mu": tf.zeros_like(x), "rho": tf.zeros_like(x)}
+
+    def noise(
+        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """Draws r [batch, k, ...] for each image."""
+        shape = tf.concat([[num_samples], tf.shape(x)[1:]], axis=0)
+        noise = seeds.per_example(
+            lambda s: tf.random.stateless_normal(shape, s), x, seed
+        )
+        return tf.ensure_shape(noise, [None, num_samples, *x.shape[1:]])
+
+    def sample(
+        self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns images [batch, k, ...] and their entropy [batch, k]."""
+        sigma = tf.nn.softplus(params["rho"])
+        u = (params["mu"])[:, tf.newaxis] + sigma[:, tf.newaxis] * noise
+        delta = self.threat_model.bijector().forward(u)
+        # log sigma is per image, so it is reduced before it meets the samples.
+        reduce = _REDUCTIONS[self.entropy_reduction]
+        log_det = tfb.Tanh().forward_log_det_jacobian(u, event_ndims=0)
+        constant = 0.5 * math.log(2 * math.pi) + math.log(
+            self.threat_model.epsilon
+        )
+        axes = list(range(1, len(x.shape)))
+        entropy = (
+            reduce(0.5 * tf.square(noise) + log_det, axis=[a + 1 for a in axes])
+            + (reduce(tf.math.log(sigma) + constant, axis=axes)[:, tf.newaxis])
+        )
+        return self.threat_model.perturb(x[:, tf.newaxis], delta), entropy
+
+    def project(
+        self, x: tf.Tensor, params: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Tanh keeps every parameter inside the ball: nothing to do."""
+        del x
+        return params
+
+    def as_tfp(
+        self, x: tf.Tensor, params: dict[str, tf.Tensor]
+    ) -> tfd.Distribution:
+        """Returns the distribution of the perturbation."""
+        return tfd.TransformedDistribution(
+            tfd.Independent(
+                tfd.Normal(params["mu"], tf.nn.softplus(params["rho"])),
+                reinterpreted_batch_ndims=len(x.shape) - 1,
+            ),
+            self.threat_model.bijector(),
+        )

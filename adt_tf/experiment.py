@@ -1,0 +1,284 @@
+"""One training run from a configuration, kept in a workdir.
+
+    run = Experiment.from_config({"dataset": "digits", "method": "adt_exp"})
+    run.train("build/run")                       # goes on where it stopped
+    evaluate_workdir("build/run", config, attacks=["pgd-20"])
+    export_workdir("build/run", config)
+
+A workdir holds metrics.csv, tensorboard/, checkpoints/, classifier.keras and,
+once evaluated, evaluation.json. Everything is built, and all input checked,
+before a file is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from adt_tf import attacks as attack_recipes
+from adt_tf import data, evaluation, methods, networks, saved_model
+from adt_tf.optimizers import SGD
+from adt_tf.trainer import AdversarialTrainer
+
+CLASSIFIER = "classifier.keras"
+EVALUATION = "evaluation.json"
+
+_METHOD_ARGUMENTS = (
+    "epsilon",
+    "num_steps",
+    "step_size",
+    "num_samples",
+    "entropy_weight",
+    "entropy_reduction",
+    "gradient_decay",
+)
+
+
+@dataclasses.dataclass
+class Experiment:
+    """A compiled trainer with its data.
+
+    Args:
+        trainer: Ready for `fit`.
+        train_data: The training set.
+        validation_data: Attacked after each epoch, or None.
+        epochs: Passes over the training set.
+        batch_size: Of a step.
+        seed: Of order and augmentation.
+        augment: Whether images are cropped and flipped at random.
+    """
+
+    trainer: AdversarialTrainer
+    train_data: data.ImageData
+    validation_data: data.ImageData | None
+    epochs: int
+    batch_size: int
+    seed: int
+    augment: bool
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Experiment:
+        """Builds a run from the values of the flags in scripts/common.py."""
+        for name in ("epochs", "batch_size"):
+            if config[name] < 1:
+                raise ValueError(
+                    f"--{name} must be at least 1. Received: {config[name]}"
+                )
+        arguments = {
+            name: config[name]
+            for name in _METHOD_ARGUMENTS
+            if config[name] is not None
+        }
+        method = methods.get(config["method"], **arguments)
+        train_data = _load(config, "train", config["train_examples"])
+        held_out = config["validation_examples"]
+        validation = _load(config, "validation") if held_out else None
+        classifier = networks.get(
+            config["network"],
+            input_shape=train_data.input_shape,
+            num_classes=train_data.num_classes,
+            seed=config["seed"],
+        )
+        trainer = AdversarialTrainer(
+            classifier,
+            method.attack,
+            method.loss,
+            seed=config["seed"],
+            outer_samples=config["outer_samples"],
+        )
+        steps = data.steps_per_epoch(train_data, config["batch_size"])
+        jit = {"auto": "auto", "true": True, "false": False}
+        trainer.compile(
+            SGD(
+                _schedule(config, steps),
+                momentum=config["momentum"],
+                l2=config["weight_decay"],
+            ),
+            jit_compile=jit[config["jit_compile"]],
+        )
+        augment = config["augment"]
+        if augment is None:
+            augment = data.default_augment(config["dataset"])
+        return cls(
+            trainer,
+            train_data,
+            validation,
+            config["epochs"],
+            config["batch_size"],
+            config["seed"],
+            augment,
+        )
+
+    def train(self, workdir: str | pathlib.Path) -> None:
+        """Trains to the end, from the last finished epoch in the workdir."""
+        workdir = pathlib.Path(workdir)
+        trainer, steps = self.trainer, self._steps()
+        trainer.optimizer.build(trainer.classifier.trainable_variables)
+        checkpoint = tf.train.Checkpoint(
+            classifier=trainer.classifier, optimizer=trainer.optimizer
+        )
+        manager = tf.train.CheckpointManager(
+            checkpoint, str(workdir / "checkpoints"), max_to_keep=2
+        )
+        if manager.latest_checkpoint:
+            checkpoint.restore(manager.latest_checkpoint).assert_consumed()
+        done = int(trainer.optimizer.iterations)
+        epoch = done // steps
+        if epoch >= self.epochs and (workdir / CLASSIFIER).exists():
+            print(f"{workdir} is finished: {epoch} epochs.")
+            return
+        if done:
+            print(f"Going on after epoch {epoch} of {self.epochs}.")
+        start = time.time()
+        self.trainer.fit(
+            data.train_pipeline(
+                self.train_data,
+                batch_size=self.batch_size,
+                seed=self.seed,
+                augment=self.augment,
+                start_step=done,
+            ),
+            validation_data=self.validation_data
+            and data.eval_pipeline(self.validation_data, self.batch_size),
+            steps_per_epoch=steps,
+            initial_epoch=epoch,
+            epochs=self.epochs,
+            callbacks=[
+                keras.callbacks.TensorBoard(
+                    str(workdir / "tensorboard"), write_graph=False
+                ),
+                keras.callbacks.CSVLogger(
+                    str(workdir / "metrics.csv"), append=True
+                ),
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: manager.save(epoch + 1)
+                ),
+            ],
+        )
+        _save(trainer.classifier, workdir / CLASSIFIER)
+        print(
+            f"Trained in {time.time() - start:.0f} s. The classifier is "
+            f"{workdir / CLASSIFIER}"
+        )
+
+    def _steps(self) -> int:
+        return data.steps_per_epoch(self.train_data, self.batch_size)
+
+
+def evaluate_workdir(
+    workdir: str | pathlib.Path,
+    config: dict[str, Any],
+    *,
+    attacks: Sequence[str],
+    test_examples: int | None = None,
+    batch_size: int = 128,
+    output: str | None = None,
+) -> evaluation.Report:
+    """Attacks the classifier of a workdir and writes evaluation.json."""
+    chosen = [attack_recipes.get(n, config["epsilon"]) for n in attacks]
+    classifier = load_classifier(workdir)
+    test = _load(config, "test", test_examples)
+    report = evaluation.evaluate(
+        classifier, test, chosen, batch_size=batch_size, seed=config["seed"]
+    )
+    print(f"{config['method']} on {test.name}")
+    print(report)
+    path = pathlib.Path(output or pathlib.Path(workdir) / EVALUATION)
+    details = {
+        name: config[name]
+        for name in ("method", "dataset", "data_dir", "network", "epsilon")
+    }
+    _write_text(
+        path, json.dumps({**details, **report.to_dict()}, indent=2) + "\n"
+    )
+    print(f"Written to {path}")
+    return report
+
+
+def export_workdir(
+    workdir: str | pathlib.Path,
+    config: dict[str, Any],
+    *,
+    output: str | None = None,
+) -> None:
+    """Exports the classifier of a workdir, and loads it back elsewhere."""
+    classifier = load_classifier(workdir)
+    path = pathlib.Path(output or pathlib.Path(workdir) / "saved_model")
+    saved_model.export(classifier, path)
+    images, _ = data.as_arrays(_load(config, "test", 64))
+    error = saved_model.verify(path, images, _logits(classifier, images))
+    print(
+        f"SavedModel in {path}: float, uint8 and PNG/JPEG signatures, loaded "
+        f"back in a process without adt_tf, largest logit error {error:.1e}"
+    )
+
+
+def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
+    """Loads the classifier that a finished run has written."""
+    path = pathlib.Path(workdir) / CLASSIFIER
+    if not path.is_file():
+        raise ValueError(
+            f"{path} does not exist: the run has not finished. Train it with "
+            "scripts/train.py first."
+        )
+    return keras.saving.load_model(path, safe_mode=True, compile=False)
+
+
+def _load(
+    config: dict[str, Any], split: str, num_examples: int | None = None
+) -> data.ImageData:
+    return data.load(
+        config["dataset"],
+        split=split,
+        data_dir=config["data_dir"],
+        num_examples=num_examples,
+        validation_examples=config["validation_examples"],
+        seed=config["seed"],
+        download=config["download"],
+    )
+
+
+def _schedule(config: dict[str, Any], steps: int) -> Any:
+    rate = config["learning_rate"]
+    try:
+        drops = [int(epoch) for epoch in config["drop_after"]]
+    except ValueError as error:
+        raise ValueError(
+            "--drop_after must be whole numbers of epochs, as in 100,150. "
+            f"Received: {','.join(config['drop_after'])}"
+        ) from error
+    if not drops:
+        return rate
+    # Keras keeps the first rate while iterations <= boundary; step n is taken
+    # at iterations == n, so the first step of the next epoch is steps * epoch.
+    return keras.optimizers.schedules.PiecewiseConstantDecay(
+        [steps * epoch - 1 for epoch in drops],
+        [rate * 0.1**n for n in range(len(drops) + 1)],
+    )
+
+
+def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:
+    return np.asarray(classifier(images, training=False))
+
+
+def _save(classifier: keras.Model, path: pathlib.Path) -> None:
+    """Saves beside, then renames: a killed process leaves no broken file."""
+    partial = path.with_name(f"partial-{path.name}")
+    classifier.save(partial)
+    os.replace(partial, path)
+
+
+def _write_text(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"partial-{path.name}")
+    partial.write_text(text)
+    os.replace(partial, path)

@@ -1,0 +1,87 @@
+"""The networks: classifiers, generators and the variational posterior.
+
+    classifier = networks.get("wrn-28-10", input_shape=(32, 32, 3), seed=0)
+    logits = classifier(images, training=False)
+
+All of them are ordinary functional Keras models of plain Keras layers: they
+run any batch size, save and load without custom objects, and take their
+weights from an explicit seed.
+
+Classifiers, from images in [0, 1] to logits:
+
+- `wide_resnet`: WRN-depth-widen_factor, the classifiers of the paper;
+- `preact_resnet18`: ResNet-18 with pre-activation;
+- `small_cnn`: for 8x8 to 32x32 images on a laptop;
+- `get`: any of them by its name;
+- `feature_extractor`: the part of a classifier before its pooling.
+
+Networks of the amortised attacks:
+
+- `explicit_generator`: parameters of an explicit distribution (ADT-EXP-AM);
+- `implicit_generator`: samples of an implicit distribution (ADT-IMP-AM);
+- `point_generator`: one perturbation for an image (L2L);
+- `posterior`: q(z | delta), for the entropy of the implicit distribution.
+"""
+
+import re
+from typing import Any
+
+import keras
+
+from adt_tf.networks.features import feature_extractor
+from adt_tf.networks.generator import (
+    explicit_generator,
+    implicit_generator,
+    point_generator,
+)
+from adt_tf.networks.posterior import posterior
+from adt_tf.networks.preact_resnet import preact_resnet18
+from adt_tf.networks.small_cnn import small_cnn
+from adt_tf.networks.wide_resnet import wide_resnet
+
+__all__ = [
+    "explicit_generator",
+    "feature_extractor",
+    "get",
+    "implicit_generator",
+    "point_generator",
+    "posterior",
+    "preact_resnet18",
+    "small_cnn",
+    "wide_resnet",
+]
+
+_CLASSIFIERS = {
+    "preact_resnet18": preact_resnet18,
+    "small_cnn": small_cnn,
+}
+
+
+def get(name: str, **kwargs: Any) -> keras.Model:
+    """Builds the classifier of a name, as flags give it.
+
+    Args:
+        name: `"wrn-<depth>-<widen_factor>"` such as `"wrn-28-10"`,
+            `"preact_resnet18"` or `"small_cnn"`.
+        **kwargs: Arguments of the classifier: `input_shape`, `num_classes`,
+            `seed`.
+
+    Returns:
+        A model from images to logits.
+
+    Example:
+
+    >>> get("wrn-10-1", input_shape=(28, 28, 1), num_classes=5).output_shape
+    (None, 5)
+    """
+    wide = re.fullmatch(r"wrn-(\d+)-(\d+)", str(name))
+    if wide:
+        depth, widen_factor = map(int, wide.groups())
+        return wide_resnet(depth, widen_factor, **kwargs)
+    if name in _CLASSIFIERS:
+        return _CLASSIFIERS[name](**kwargs)
+    known = ["wrn-<depth>-<widen_factor>", *sorted(_CLASSIFIERS)]
+    raise ValueError(
+        f"Argument `name` must be one of {', '.join(map(repr, known))}. "
+        f"Received: name={name!r}"
+    )

@@ -1,0 +1,74 @@
+"""The feature map of a classifier, before its global pooling.
+
+    extractor = feature_extractor(classifier)
+    features = extractor(images, training=False)
+
+Attacks on features (FeaAttack) and distances in feature space (FeaScatter)
+use it.
+"""
+
+import keras
+
+_POOLING_LAYERS = (
+    keras.layers.GlobalAveragePooling2D,
+    keras.layers.GlobalMaxPooling2D,
+    keras.layers.Flatten,
+)
+
+
+def feature_extractor(classifier: keras.Model) -> keras.Model:
+    """Returns the part of a classifier from images to the last feature map.
+
+    The feature map is the output of the layer named `"features"`, which all
+    classifiers of this package have. In other models it is the input of the
+    last global pooling or flatten layer. A `keras.Sequential` that ends in a
+    model, such as a rescaling before a classifier, is looked into.
+
+    Args:
+        classifier: A functional or sequential Keras model.
+
+    Returns:
+        A model that shares its layers, hence its weights, with `classifier`.
+
+    Example:
+
+    >>> from adt_tf.networks.wide_resnet import wide_resnet
+    >>> feature_extractor(wide_resnet(10, 1)).output_shape
+    (None, 8, 8, 64)
+    """
+    inputs = getattr(classifier, "inputs", None)
+    if not inputs or len(inputs) != 1:
+        raise ValueError(
+            "Argument `classifier` must be a functional model of one input, "
+            "or a `keras.Sequential` that starts with a `keras.Input`: other "
+            "models have no graph in which to find the feature map. Build it as "
+            "`keras.Model(images, logits)`, or write the extractor yourself. "
+            f"Received: classifier={classifier}"
+        )
+
+    (images,) = inputs
+    for layer in classifier.layers:
+        if layer.name == "features":
+            return keras.Model(images, layer.output, name="feature_extractor")
+    for layer in reversed(classifier.layers):
+        if isinstance(layer, _POOLING_LAYERS):
+            return keras.Model(images, layer.input, name="feature_extractor")
+
+    *others, last = classifier.layers
+    if isinstance(classifier, keras.Sequential) and isinstance(
+        last, keras.Model
+    ):
+        x = images
+        for layer in [*others, feature_extractor(last)]:
+            x = layer(x)
+        return keras.Model(images, x, name="feature_extractor")
+
+    raise ValueError(
+        "Argument `classifier` must have a layer named 'features', or a "
+        "global pooling or flatten layer, to say which feature map is meant. "
+        "Give the layer whose output it is `name='features'`. If the "
+        "classifier is a model inside this one, apply `feature_extractor` to "
+        "that model and put the layers before it in front. "
+        f"Received: classifier={classifier} with layers "
+        f"{[layer.name for layer in classifier.layers]}"
+    )

@@ -1,0 +1,70 @@
+"""Initialisers of all layers of a network, derived from one seed.
+
+    initializers = Initializers(seed=0)
+    keras.layers.Conv2D(
+        16, 3, kernel_initializer=initializers.fan_out_normal()
+    )
+    keras.layers.Dense(10, kernel_initializer=initializers.linear())
+
+Every call gives an initialiser with its own seed, so a network that asks for
+them in a fixed order has the same weights, bit for bit, for the same seed, and
+no layer repeats the draws of another.
+"""
+
+import random
+
+import keras
+
+from adt_tf.networks import arguments
+
+
+class Initializers:
+    """Makes Keras initialisers whose seeds all derive from one seed.
+
+    Args:
+        seed: A non-negative integer.
+
+    Example:
+
+    >>> first, second = Initializers(0), Initializers(0)
+    >>> bool((first.linear()((2, 3)) == second.linear()((2, 3))).numpy().all())
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = random.Random(
+            arguments.integer_at_least(0, seed=seed)
+        )
+
+    def fan_out_normal(self) -> keras.initializers.Initializer:
+        """Returns N(0, stddev) with stddev = sqrt(2 / (K * K * C_out)).
+
+        This is He et al.'s initialiser over the outgoing connections of a
+        convolution of C_out filters of size K x K, the one of the Wide
+        ResNets.
+        """
+        return keras.initializers.VarianceScaling(
+            scale=2.0,
+            mode="fan_out",
+            distribution="untruncated_normal",
+            seed=self._next_seed(),
+        )
+
+    def small_normal(self) -> keras.initializers.Initializer:
+        """Returns N(0, 0.02), the usual one for convolutional generators."""
+        return keras.initializers.RandomNormal(
+            stddev=0.02, seed=self._next_seed()
+        )
+
+    def linear(self) -> keras.initializers.Initializer:
+        """Returns U(-a, a) with a = 1 / sqrt(fan_in), as PyTorch's Linear."""
+        # VarianceScaling's uniform limit is sqrt(3 * scale / fan_in).
+        return keras.initializers.VarianceScaling(
+            scale=1 / 3,
+            mode="fan_in",
+            distribution="uniform",
+            seed=self._next_seed(),
+        )
+
+    def _next_seed(self) -> int:
+        return self._generator.getrandbits(31)

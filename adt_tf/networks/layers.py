@@ -1,0 +1,86 @@
+"""The convolution and the batch normalisation that all networks share.
+
+    x = convolution(
+        x, 64, 3, strides=2, kernel_initializer=..., name="convolution"
+    )
+    x = batch_normalization("normalization")(x)
+
+Both follow PyTorch's conventions, so that weights trained there fit.
+"""
+
+import keras
+
+
+def convolution(
+    x: keras.KerasTensor,
+    filters: int,
+    kernel_size: int,
+    *,
+    strides: int = 1,
+    kernel_initializer: keras.initializers.Initializer,
+    name: str,
+) -> keras.KerasTensor:
+    """Applies a convolution without bias, padded by `kernel_size // 2`.
+
+    The padding is the same on each side, as in PyTorch. With a stride Keras'
+    `"same"` would pad an even-sized image only below and to the right, and
+    see the image shifted by one pixel.
+
+    Args:
+        x: Feature map `[batch, height, width, channels]`.
+        filters: Number of output channels.
+        kernel_size: Side of the kernel, odd.
+        strides: Step of the kernel in both directions.
+        kernel_initializer: Initialiser of the kernel.
+        name: Name of the layer.
+
+    Returns:
+        Feature map with `filters` channels, its sides divided by `strides`
+        and rounded up.
+
+    Example:
+
+    >>> x = keras.Input((7, 8, 3))
+    >>> convolution(
+    ...     x, 4, 3, strides=2, kernel_initializer="zeros", name="convolution"
+    ... ).shape
+    (None, 4, 4, 4)
+    """
+    padding = "same"
+    if strides > 1:
+        padding = "valid"
+        if kernel_size > 1:
+            x = keras.layers.ZeroPadding2D(
+                kernel_size // 2, name=f"{name}_padding"
+            )(x)
+    return keras.layers.Conv2D(
+        filters,
+        kernel_size,
+        strides=strides,
+        padding=padding,
+        use_bias=False,
+        kernel_initializer=kernel_initializer,
+        name=name,
+    )(x)
+
+
+def batch_normalization(name: str) -> keras.layers.BatchNormalization:
+    """Returns batch normalisation with PyTorch's defaults.
+
+    Keras' momentum is the weight of the old statistics, PyTorch's that of the
+    new ones: 0.9 here is 0.1 there.
+
+    Args:
+        name: Name of the layer.
+
+    Returns:
+        The layer.
+
+    Example:
+
+    >>> batch_normalization("normalization").epsilon
+    1e-05
+    """
+    return keras.layers.BatchNormalization(
+        momentum=0.9, epsilon=1e-5, name=name
+    )

@@ -1,0 +1,181 @@
+"""Residual networks with pre-activation.
+
+    preactivation_network(
+        (32, 32, 3),
+        stem_filters=16,
+        stages=[Stage(160, 4, 1), Stage(320, 4, 2), Stage(640, 4, 2)],
+        num_classes=10,
+        seed=0,
+        name="wrn-28-10",
+    )
+
+This is what `wide_resnet` and `preact_resnet18` have in common. A network is a
+3x3 convolution, stages of blocks, batch normalisation, ReLU,
+global average pooling and a dense layer. A block with weights W1, W2 computes
+
+    a = relu(bn1(x))
+    y = W2 * relu(bn2(W1 * a)) + shortcut
+
+where the shortcut is x itself, or a 1x1 convolution of the *activated* input a
+where the block changes the width or the size.
+
+Reference: He et al., "Identity Mappings in Deep Residual Networks", 2016.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+
+from adt_tf.networks import arguments
+from adt_tf.networks.initializers import Initializers
+from adt_tf.networks.layers import batch_normalization, convolution
+
+
+class Stage(NamedTuple):
+    """A sequence of blocks of one width.
+
+    Args:
+        filters: Width of all blocks.
+        num_blocks: How many blocks.
+        strides: Stride of the first block; the others have stride 1.
+
+    Example:
+
+    >>> Stage(filters=160, num_blocks=4, strides=1).filters
+    160
+    """
+
+    filters: int
+    num_blocks: int
+    strides: int
+
+
+def preactivation_network(
+    input_shape: Sequence[int],
+    *,
+    stem_filters: int,
+    stages: Sequence[Stage],
+    num_classes: int,
+    seed: int,
+    name: str,
+) -> keras.Model:
+    """Builds a residual classifier with pre-activation.
+
+    Convolutions have no bias and start at N(0, sqrt(2 / (K * K * C_out))); the
+    dense layer starts at U(-a, a), a = 1 / sqrt(fan_in), with bias 0.
+
+    Args:
+        input_shape: Shape of an image, `(height, width, channels)`.
+        stem_filters: Width of the first convolution.
+        stages: The stages in order.
+        num_classes: Number of logits.
+        seed: Seed of all weights.
+        name: Name of the model.
+
+    Returns:
+        A model from images to logits. The feature map before pooling is the
+        output of its layer `"features"`.
+
+    Example:
+
+    >>> classifier = preactivation_network(
+    ...     (8, 8, 1),
+    ...     stem_filters=4,
+    ...     stages=[Stage(4, 1, 1), Stage(8, 1, 2)],
+    ...     num_classes=10,
+    ...     seed=0,
+    ...     name="tiny",
+    ... )
+    >>> classifier.get_layer("features").output.shape
+    (None, 4, 4, 8)
+    """
+    num_classes = arguments.integer_at_least(2, num_classes=num_classes)
+    initializers = Initializers(seed)
+
+    images = keras.Input(arguments.image_shape(input_shape), name="images")
+    x = convolution(
+        images,
+        stem_filters,
+        3,
+        kernel_initializer=initializers.fan_out_normal(),
+        name="stem",
+    )
+    for stage_index, stage in enumerate(stages, start=1):
+        for block_index in range(1, stage.num_blocks + 1):
+            x = preactivation_block(
+                x,
+                stage.filters,
+                strides=stage.strides if block_index == 1 else 1,
+                initializers=initializers,
+                name=f"stage{stage_index}_block{block_index}",
+            )
+    x = batch_normalization("normalization")(x)
+    x = keras.layers.ReLU(name="features")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
+    logits = keras.layers.Dense(
+        num_classes, kernel_initializer=initializers.linear(), name="logits"
+    )(x)
+    return keras.Model(images, logits, name=name)
+
+
+def preactivation_block(
+    x: keras.KerasTensor,
+    filters: int,
+    *,
+    strides: int,
+    initializers: Initializers,
+    name: str,
+) -> keras.KerasTensor:
+    """Applies one residual block with pre-activation.
+
+    Args:
+        x: Feature map `[batch, height, width, channels]`.
+        filters: Number of output channels.
+        strides: Stride of the first convolution and of the shortcut.
+        initializers: Source of the kernels' initialisers.
+        name: Prefix of the layers' names.
+
+    Returns:
+        Feature map with `filters` channels.
+
+    Example:
+
+    >>> x = keras.Input((8, 8, 4))
+    >>> preactivation_block(
+    ...     x, 6, strides=2, initializers=Initializers(0), name="block"
+    ... ).shape
+    (None, 4, 4, 6)
+    """
+    activated = batch_normalization(f"{name}_normalization1")(x)
+    activated = keras.layers.ReLU(name=f"{name}_relu1")(activated)
+
+    shortcut = x
+    if strides != 1 or x.shape[-1] != filters:
+        shortcut = convolution(
+            activated,
+            filters,
+            1,
+            strides=strides,
+            kernel_initializer=initializers.fan_out_normal(),
+            name=f"{name}_shortcut",
+        )
+
+    residual = convolution(
+        activated,
+        filters,
+        3,
+        strides=strides,
+        kernel_initializer=initializers.fan_out_normal(),
+        name=f"{name}_convolution1",
+    )
+    residual = batch_normalization(f"{name}_normalization2")(residual)
+    residual = keras.layers.ReLU(name=f"{name}_relu2")(residual)
+    residual = convolution(
+        residual,
+        filters,
+        3,
+        kernel_initializer=initializers.fan_out_normal(),
+        name=f"{name}_convolution2",
+    )
+    return keras.layers.Add(name=f"{name}_sum")([shortcut, residual])

@@ -1,0 +1,230 @@
+"""The only train_step: solve the inner problem, then one step of theta.
+
+    trainer = AdversarialTrainer(classifier, method.attack, method.loss)
+    trainer.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9))
+    trainer.fit(train, validation_data=validation, epochs=3)
+
+The classifier stays an ordinary Keras model that you own: after `fit`, save,
+evaluate or export it as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from adt_tf import checks, losses, seeds
+from adt_tf.attacks import Attack
+from adt_tf.attacks.base import use_xla
+
+# Streams of randomness that must not meet.
+_TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
+
+
+@keras.saving.register_keras_serializable("adt_tf")
+class AdversarialTrainer(keras.Model):
+    """Trains a classifier on the worst distributions that an attack finds.
+
+        min_theta max_phi  mean_i E_{p_phi_i}[loss(x_i + delta, y_i; theta)]
+                           + entropy_weight * H(p_phi_i)
+
+    The attack solves the inner problem with the classifier in inference mode
+    (its batch-norm statistics are not touched); the outer step runs it in
+    training mode, on fresh samples. The noise of step n is a function of
+    (seed, n, image).
+
+    Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
+    adversarial images; `clean_accuracy`, in training only where the loss runs
+    the clean images anyway; `entropy` of the distributions; `perturbation`,
+    the mean of |delta| / epsilon.
+
+    Args:
+        classifier: A Keras model from images in [0, 1] to logits.
+        attack: The inner maximiser, of `adt_tf.attacks`.
+        loss: The outer loss, of `adt_tf.losses`.
+        seed: Of all noise in training.
+        outer_samples: Samples of the distribution in the outer step.
+    """
+
+    def __init__(
+        self,
+        classifier: keras.Model,
+        attack: Attack,
+        loss: Callable[..., losses.RobustLoss] = losses.cross_entropy,
+        *,
+        seed: int = 0,
+        outer_samples: int = 1,
+    ):
+        if not isinstance(classifier, keras.Model):
+            raise ValueError(
+                "Argument `classifier` must be a Keras model. Received: "
+                f"classifier={classifier!r}"
+            )
+        if not isinstance(attack, Attack):
+            raise ValueError(
+                "Argument `attack` must be an attack such as "
+                "`adt_tf.attacks.pgd(8 / 255)`. Received: "
+                f"attack={attack!r}"
+            )
+        if not isinstance(outer_samples, int) or outer_samples < 1:
+            raise ValueError(
+                "Argument `outer_samples` must be a positive integer. "
+                f"Received: outer_samples={outer_samples}"
+            )
+        checks.check_classifier(classifier)
+        super().__init__(name="adversarial_trainer")
+        self.classifier = classifier
+        self.attack = attack
+        self.robust_loss = loss
+        self.seed = seed
+        self.outer_samples = outer_samples
+        self.trackers = {
+            name: keras.metrics.Mean(name=name)
+            for name in ("loss", "clean_accuracy", "entropy", "perturbation")
+        }
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Returns the classifier's logits."""
+        return self.classifier(x, training=training)
+
+    def compile(
+        self,
+        optimizer: Any = "sgd",
+        metrics: Any = ("accuracy",),
+        jit_compile: bool | str = "auto",
+        **arguments: Any,
+    ) -> None:
+        """Configures `fit`; arguments as in `keras.Model.compile`.
+
+        Args:
+            optimizer: Of the classifier's weights.
+            metrics: Computed on the adversarial images.
+            jit_compile: Whether XLA compiles the step of the inner problem.
+                "auto" does so on accelerators; on a CPU oneDNN is faster.
+            **arguments: Further ones of `keras.Model.compile`, except `loss`.
+        """
+        if arguments.pop("loss", None) is not None:
+            raise ValueError(
+                "Argument `loss` does not belong in `compile`: the robust "
+                "loss is given to `AdversarialTrainer(classifier, attack, "
+                "loss)`."
+            )
+        # The loop runs in graph mode around a step that XLA may compile, so
+        # the train_step as a whole is not jitted.
+        self.inner_jit_compile = use_xla(jit_compile)
+        super().compile(
+            optimizer=optimizer,
+            metrics=list(metrics or ()),
+            jit_compile=False,
+            **arguments,
+        )
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metrics that are reset at each epoch."""
+        compiled = [m for m in super().metrics if m.name != "loss"]
+        return [*self.trackers.values(), *compiled]
+
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """One step of the outer problem, after the inner one is solved."""
+        seed = seeds.fold(seeds.make(self.seed), _TRAIN)
+        seed = seeds.fold(seed, self.optimizer.iterations)
+        x, y, weights = self._unpack(data)
+        solution = self._solve(x, y, seed)
+        variables = self.classifier.trainable_variables
+        with tf.GradientTape() as tape:
+            batch, outcome = self._outer(x, y, solution, seed, training=True)
+            loss = _weighted_mean(outcome.value, weights)
+            penalties = self.classifier.losses
+            loss += tf.add_n(penalties) if penalties else 0.0
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, variables)
+        self.optimizer.apply(gradients, variables)
+        return self._report(x, y, weights, loss, batch, outcome)
+
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """Attacks a batch; reports clean and adversarial accuracy."""
+        seed = seeds.fold(seeds.make(self.seed), _TEST)
+        x, y, weights = self._unpack(data)
+        solution = self._solve(x, y, seed)
+        batch, outcome = self._outer(x, y, solution, seed, training=False)
+        if outcome.clean_logits is None:
+            clean = self.classifier(x, training=False)
+            outcome = outcome._replace(clean_logits=tf.cast(clean, tf.float32))
+        loss = _weighted_mean(outcome.value, weights)
+        return self._report(x, y, weights, loss, batch, outcome)
+
+    def _unpack(self, data):
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        if y is None:
+            raise ValueError(
+                "Adversarial training needs labels: pass a data set of "
+                "(image, label), or `fit(images, labels)`."
+            )
+        x, y = checks.as_batch(x, y)
+        return (
+            checks.assert_images(x, self.attack.threat_model.bounds),
+            (y),
+            weights,
+        )
+
+    def _solve(self, x, y, seed):
+        return self.attack.solve(
+            self.classifier,
+            x,
+            y,
+            seed=seeds.fold(seed, _SOLVE),
+            jit_compile=self.inner_jit_compile,
+        )
+
+    def _outer(self, x, y, solution, seed, *, training):
+        batch = self.attack.sample(
+            x,
+            solution,
+            num_samples=self.outer_samples,
+            seed=seeds.fold(seed, _SAMPLE),
+        )
+        outcome = self.robust_loss(
+            self.classifier, x, batch.x_adv, y, training=training
+        )
+        return batch, outcome
+
+    def _report(self, x, y, weights, loss, batch, outcome):
+        logits = checks.assert_logits(outcome.adversarial_logits)
+        y = checks.assert_labels(y, logits.shape[-1])
+        distance = tf.abs(batch.x_adv - x[:, tf.newaxis])
+        updates = {
+            "loss": loss,
+            "entropy": batch.entropy,
+            "perturbation": distance / self.attack.threat_model.epsilon,
+        }
+        if outcome.clean_logits is not None:
+            predicted = tf.argmax(
+                outcome.clean_logits, axis=-1, output_type=y.dtype
+            )
+            updates["clean_accuracy"] = tf.cast(predicted == y, tf.float32)
+        for name, value in updates.items():
+            self.trackers[name].update_state(value)
+        repeated = tf.repeat(y, self.outer_samples)
+        if weights is not None:
+            weights = tf.repeat(weights, self.outer_samples)
+        results = self.compute_metrics(
+            x,
+            repeated,
+            tf.reshape(logits, [-1, logits.shape[-1]]),
+            weights,
+        )
+        return {
+            name: result
+            for name, result in results.items()
+            if name not in self.trackers or name in updates
+        }
+
+
+def _weighted_mean(value: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    if weights is not None:
+        value = value * tf.cast(weights, value.dtype)
+    return tf.reduce_mean(value)

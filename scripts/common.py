@@ -1,0 +1,157 @@
+"""The flags of an experiment, and how scripts run: no TensorFlow in here.
+
+`--help` answers at once because TensorFlow is imported only inside `main`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from absl import app, flags
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Off by default on many CPUs, and faster on all that have it.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+FLAGS_FILE = "flags.txt"
+# Where data lies and how a run is watched do not change what it computes.
+_NOT_COMPARED = ("data_dir", "download")
+
+
+def define_experiment_flags() -> None:
+    """What to train on what, and how: the configuration of a workdir."""
+    text, number = flags.DEFINE_string, flags.DEFINE_float
+    count = flags.DEFINE_integer
+    text("dataset", "digits", "digits, a TFDS name (cifar10) or a .npz file.")
+    text("data_dir", None, "Where TFDS keeps prepared data sets.")
+    flags.DEFINE_boolean("download", False, "Let TFDS download the data set.")
+    count("train_examples", None, "Train on the first n examples only.")
+    count("validation_examples", 0, "Hold n examples out of the training set.")
+    flags.DEFINE_boolean(
+        "augment", None, "Random crops and flips (default: for CIFAR only)."
+    )
+    text("network", "small_cnn", "small_cnn, preact_resnet18 or wrn-D-K.")
+    text("method", "adt_exp", "A name of adt_tf.methods.list().")
+    number("epsilon", 8 / 255, "Radius of the l-infinity ball, pixels [0,1].")
+    count("num_steps", None, "Steps of the inner problem.")
+    number("step_size", None, "Of the inner problem's steps.")
+    count("num_samples", None, "Monte-Carlo samples a step (ADT-EXP).")
+    number("entropy_weight", None, "lambda (ADT).")
+    flags.DEFINE_enum(
+        "entropy_reduction", None, ["mean", "sum"], "Over dimensions (ADT)."
+    )
+    number("gradient_decay", None, "Of the gradients over steps (ADT-EXP).")
+    count("outer_samples", 1, "Samples of the distribution in the outer step.")
+    count("epochs", 30, "Passes over the training set.")
+    count("batch_size", 64, "Training batch.")
+    number("learning_rate", 0.1, "At the start.")
+    flags.DEFINE_list(
+        "drop_after", [], "Epochs after which the rate is divided by 10."
+    )
+    number("momentum", 0.9, "Of SGD.")
+    number("weight_decay", 2e-4, "L2 term in the gradient, on all weights.")
+    count("seed", 0, "Of weights, order, augmentation and noise.")
+    flags.DEFINE_enum(
+        "jit_compile",
+        "auto",
+        ["auto", "true", "false"],
+        "XLA for the inner step; auto: on accelerators.",
+    )
+
+
+def define_workdir(required: bool = True) -> None:
+    """Where a run keeps everything."""
+    flags.DEFINE_string("workdir", None, "Directory of the run.")
+    if required:
+        flags.mark_flag_as_required("workdir")
+
+
+def experiment_config() -> dict[str, Any]:
+    """Returns the values of the flags that this module defines."""
+    module = sys.modules[__name__].__name__
+    return {
+        flag.name: flag.value
+        for flag in flags.FLAGS.flags_by_module_dict()[module]
+        if flag.name != "workdir"
+    }
+
+
+def resolved_flags() -> str:
+    """Returns the configuration in the form of a flagfile."""
+    values = flags.FLAGS.flag_values_dict()
+    lines = []
+    for name in sorted(experiment_config()):
+        flag = flags.FLAGS[name]
+        if values[name] is not None:
+            lines.append(flag.serialize())
+    return "\n".join(lines) + "\n"
+
+
+def claim_workdir(workdir: str) -> None:
+    """Makes the workdir and writes its flags; refuses another run's."""
+    path = pathlib.Path(workdir) / FLAGS_FILE
+    text = resolved_flags()
+    if path.exists():
+        ours, theirs = _compared(text), _compared(path.read_text())
+        if ours != theirs:
+            raise ValueError(
+                f"{path} holds another configuration, so nothing was changed. "
+                f"There, not here: {sorted(theirs - ours)}; here, not there: "
+                f"{sorted(ours - theirs)}. Choose another --workdir."
+            )
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if any(path.parent.iterdir()):
+        raise ValueError(
+            f"{path.parent} is not empty and is no run's workdir, so nothing "
+            "was changed. Choose another --workdir."
+        )
+    path.write_text(text)
+
+
+def read_workdir(workdir: str) -> None:
+    """Sets the flags as the run in `workdir` had them, unless given here."""
+    path = pathlib.Path(workdir) / FLAGS_FILE
+    if not path.is_file():
+        raise ValueError(
+            f"{workdir} holds no {FLAGS_FILE}, so it is no run's workdir. "
+            "Train one first: scripts/train.py --workdir=..."
+        )
+    for line in path.read_text().splitlines():
+        name, equals, value = line.removeprefix("--").partition("=")
+        if not equals:  # a boolean, written --name or --noname
+            value = "true" if name in flags.FLAGS else "false"
+            name = name if value == "true" else name.removeprefix("no")
+        if name not in flags.FLAGS:
+            raise ValueError(
+                f"{path} has a flag that this version does not know: {line}"
+            )
+        if not flags.FLAGS[name].present:
+            flags.FLAGS[name].parse(value)
+
+
+def _compared(text: str) -> set[str]:
+    return {
+        line
+        for line in text.splitlines()
+        if line.lstrip("-").split("=")[0].removeprefix("no")
+        not in _NOT_COMPARED
+    }
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs `main`; an expected error becomes one line and exit code 1."""
+
+    def guarded(argv):
+        if len(argv) > 1:
+            raise app.UsageError(f"Too many arguments: {argv[1:]}")
+        try:
+            main()
+        except (ValueError, OSError) as error:
+            sys.exit(f"error: {error}")
+
+    app.run(guarded)

@@ -1,0 +1,26 @@
+"""Trains a classifier.
+
+python scripts/train.py --flagfile=flags/digits/adt_exp.flags --workdir=DIR
+
+The same command goes on where it stopped. DIR then holds flags.txt (the
+resolved flags), metrics.csv, tensorboard/, checkpoints/ and classifier.keras.
+"""
+
+import common
+from absl import flags
+
+common.define_experiment_flags()
+common.define_workdir()
+
+
+def main() -> None:
+    """Builds the experiment from the flags and runs it."""
+    from adt_tf import experiment
+
+    run = experiment.Experiment.from_config(common.experiment_config())
+    common.claim_workdir(flags.FLAGS.workdir)
+    run.train(flags.FLAGS.workdir)
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,73 @@
+"""Classifiers and images that many tests share."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+import keras
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def linear():
+    """A linear classifier on 4x4 images with known weights."""
+    return make_linear()
+
+
+@pytest.fixture
+def convolutional():
+    """A small network with batch norm whose statistics are not trivial."""
+    return make_convolutional()
+
+
+@pytest.fixture
+def images():
+    """Twelve images away from nothing in particular, and their labels."""
+    generator = np.random.default_rng(1)
+    x = generator.uniform(size=(12, 8, 8, 1)).astype("float32")
+    return x, generator.integers(0, 10, 12).astype("int32")
+
+
+def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):
+    model = keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Flatten(),
+            keras.layers.Dense(num_classes),
+        ]
+    )
+    generator = np.random.default_rng(seed)
+    model.set_weights(
+        [generator.normal(size=w.shape) for w in model.get_weights()]
+    )
+    return model
+
+
+def make_convolutional(seed=0):
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Conv2D(8, 3, padding="same"),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Conv2D(8, 3, strides=2),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Flatten(),
+            layers.Dense(10),
+        ]
+    )
+    generator = np.random.default_rng(seed)
+    # Positive, because some of them are variances.
+    model.set_weights(
+        [
+            generator.uniform(0.1, 0.9, size=w.shape)
+            if w.ndim == 1
+            else generator.normal(scale=0.3, size=w.shape)
+            for w in model.get_weights()
+        ]
+    )
+    return model

@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adt_tf import attacks, objectives, seeds, step_rules
+from adt_tf.attacks import GradientAscent
+from adt_tf.distributions import Dirac, TanhGaussian
+from adt_tf.threat_models import Linf
+from tests.conftest import make_linear
+
+EPSILON = 0.1
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def numpy_step(classifier, x, y, noise, entropy_weight):
+    """One ascent step from mu = rho = 0 on a linear classifier, by hand."""
+    kernel, bias = (w.astype("float64") for w in classifier.get_weights())
+    x, noise = x.astype("float64"), noise.astype("float64")
+    sigma = np.log(2.0)
+    u = sigma * noise
+    raw = x[:, None] + EPSILON * np.tanh(u)
+    inside = (raw >= 0) & (raw <= 1)
+    logits = np.clip(raw, 0, 1).reshape(*noise.shape[:2], -1) @ kernel + bias
+    error = softmax(logits) - np.eye(logits.shape[-1])[y][:, None]
+    d_image = (error @ kernel.T).reshape(noise.shape) * inside
+    d_u = d_image * EPSILON * (1 - np.tanh(u) ** 2)
+    size = np.prod(x.shape[1:])
+    d_u += entropy_weight * -2 * np.tanh(u) / size
+    d_mu = d_u.mean(1)
+    d_sigma = (d_u * noise).mean(1) + entropy_weight / sigma / size
+    d_rho = d_sigma * 0.5  # the slope of softplus at 0
+    return {
+        name: 0.3 * g / (np.abs(g) + 1e-8)
+        for name, g in (("mu", d_mu), ("rho", d_rho))
+    }, {"mu": d_mu, "rho": d_rho}
+
+
+def explicit(num_steps=1, num_samples=4, entropy_weight=0.01, **arguments):
+    return GradientAscent(
+        TanhGaussian(Linf(EPSILON)),
+        objectives.cross_entropy,
+        step_rules.adam(0.3),
+        num_steps=num_steps,
+        num_samples=num_samples,
+        entropy_weight=entropy_weight,
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize("entropy_weight", [0.0, 0.01, 1.0])
+def test_one_step_matches_numpy_given_the_same_noise(entropy_weight):
+    classifier = make_linear()
+    generator = np.random.default_rng(0)
+    x = generator.uniform(size=(6, 4, 4, 1)).astype("float32")
+    y = generator.integers(0, 3, 6).astype("int32")
+    attack = explicit(entropy_weight=entropy_weight)
+    seed = seeds.make(5)
+    noise = attack.family.noise(tf.constant(x), 4, seeds.fold(seed, 0))
+    actual = attack.solve(classifier, tf.constant(x), tf.constant(y), seed=seed)
+    expected, gradients = numpy_step(
+        classifier, x, y, noise.numpy(), entropy_weight
+    )
+    for name in ("mu", "rho"):
+        # Where the gradient is near zero its sign is not settled by float32.
+        clear = np.abs(gradients[name]) > 1e-5
+        assert clear.mean() > 0.9
+        np.testing.assert_allclose(
+            actual[name].numpy()[clear], expected[name][clear], rtol=5e-3
+        )
+
+
+def test_small_sigma_without_entropy_is_the_point_attack():
+    # Two classes: the best corner of the ball is the same all the way.
+    classifier = make_linear(num_classes=2)
+    generator = np.random.default_rng(1)
+    x = generator.uniform(0.3, 0.7, size=(6, 4, 4, 1)).astype("float32")
+    y = generator.integers(0, 2, 6).astype("int32")
+
+    class Narrow(TanhGaussian):
+        def init(self, x, seed):
+            params = super().init(x, seed)
+            return {**params, "rho": params["rho"] - 30.0}
+
+    narrow = GradientAscent(
+        Narrow(Linf(EPSILON)),
+        objectives.cross_entropy,
+        step_rules.adam(0.3),
+        num_steps=30,
+        num_samples=2,
+    )
+    point = attacks.pgd(EPSILON, num_steps=30)
+    np.testing.assert_allclose(
+        narrow(classifier, x, y).x_adv,
+        point(classifier, x, y).x_adv,
+        atol=1e-4,
+    )
+
+
+def test_gradient_decay_adds_up_gradients():
+    classifier = make_linear()
+    generator = np.random.default_rng(1)
+    x = generator.uniform(size=(6, 4, 4, 1)).astype("float32")
+    y = generator.integers(0, 3, 6).astype("int32")
+    fresh = attacks.exp(EPSILON, num_steps=5, num_samples=1)
+    summed = attacks.exp(
+        EPSILON, num_steps=5, num_samples=1, gradient_decay=1.0
+    )
+    first = fresh(classifier, x, y).x_adv
+    assert np.abs(first - summed(classifier, x, y).x_adv).max() > 1e-3
+    # One step has nothing to add.
+    one = [
+        attacks.exp(EPSILON, num_steps=1, gradient_decay=decay)
+        for decay in (0.0, 1.0)
+    ]
+    np.testing.assert_array_equal(
+        *(attack(classifier, x, y).x_adv for attack in one)
+    )
+
+
+def reachable_ops(outputs):
+    """The operations that the outputs need, into the functions they call."""
+    found, stack = [], [tensor.op for tensor in outputs]
+    seen = set()
+    while stack:
+        op = stack.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        found.append(op)
+        stack.extend(tensor.op for tensor in op.inputs)
+        stack.extend(op.control_inputs)
+        for key in ("body", "f"):
+            try:
+                name = op.get_attr(key).name
+            except ValueError:
+                continue
+            function = op.graph._get_function(name)
+            stack.extend(t.op for t in function.graph.outputs)
+    return found
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_no_weight_gradient_is_computed(convolutional, images, jit_compile):
+    attack = explicit(num_steps=3)
+
+    @tf.function(autograph=False)
+    def solve(x, y):
+        return attack.solve(
+            convolutional, x, y, seed=seeds.make(0), jit_compile=jit_compile
+        )
+
+    graph = solve.get_concrete_function(*map(tf.constant, images)).graph
+    kinds = [op.type for op in reachable_ops(graph.outputs)]
+    assert kinds.count("Conv2D") == 2
+    assert kinds.count("Conv2DBackpropInput") == 2
+    assert kinds.count("Conv2DBackpropFilter") == 0
+
+
+def test_loop_is_traced_once_whatever_its_length(convolutional, images):
+    calls = []
+
+    def counting(classifier, x, y, *, seed):
+        value = objectives.cross_entropy(classifier, x, y, seed=seed)
+
+        def counted(x_adv):
+            calls.append(1)
+            return value(x_adv)
+
+        return counted
+
+    attack = GradientAscent(
+        Dirac(Linf(EPSILON)), counting, step_rules.sign(0.02), num_steps=50
+    )
+    for _ in range(3):
+        attack(convolutional, *images)
+    assert len(calls) == 1
+
+
+def test_compiled_functions_are_forgotten_with_the_classifier(images):
+    import gc
+
+    from tests.conftest import make_convolutional
+
+    attack = attacks.fgsm(EPSILON)
+    classifier = make_convolutional()
+    attack(classifier, *images)
+    assert len(attack._compiled) == 1
+    del classifier
+    gc.collect()
+    assert len(attack._compiled) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_steps": 0},
+        {"num_steps": 2.5},
+        {"num_samples": 0},
+        {"entropy_weight": -1.0},
+    ],
+)
+def test_refuses_bad_arguments(arguments):
+    name = next(iter(arguments))
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
+        explicit(**arguments)

@@ -1,0 +1,130 @@
+import io
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import adt_tf
+from adt_tf import saved_model
+from tests.conftest import make_convolutional
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "model"
+    classifier = make_convolutional()
+    adt_tf.export(classifier, path)
+    return classifier, path, tf.saved_model.load(str(path)).signatures
+
+
+@pytest.fixture
+def pixels():
+    generator = np.random.default_rng(0)
+    return generator.integers(0, 256, (5, 8, 8, 1)).astype("uint8")
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def encode(pixels, kind):
+    files = []
+    for image in pixels[..., 0]:
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, kind)
+        files.append(buffer.getvalue())
+    return tf.constant(files)
+
+
+def test_signatures_agree(served, pixels):
+    classifier, _, signatures = served
+    x = pixels.astype("float32") / 255
+    logits = classifier.predict(x, verbose=0)
+    answers = [
+        signatures["serving_default"](images=tf.constant(x)),
+        signatures["serving_uint8"](images=tf.constant(pixels)),
+        signatures["serving_bytes"](images=encode(pixels, "PNG")),
+    ]
+    for answer in answers:
+        np.testing.assert_allclose(answer["logits"], logits, atol=1e-4)
+        np.testing.assert_allclose(
+            answer["probabilities"], softmax(logits), atol=1e-5
+        )
+        np.testing.assert_array_equal(answer["label"], logits.argmax(-1))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_batch_is_dynamic_and_jpeg_is_taken(served, pixels, size):
+    _, _, signatures = served
+    files = encode(pixels[:size], "JPEG")
+    answer = signatures["serving_bytes"](images=files)
+    assert answer["label"].shape == (size,)
+
+
+def test_loads_without_adt_tf_in_a_clean_process(served, pixels):
+    classifier, path, _ = served
+    x = pixels.astype("float32") / 255
+    logits = classifier.predict(x, verbose=0)
+    assert saved_model.verify(path, x, logits) < 1e-4
+    with pytest.raises(ValueError, match="serves other results"):
+        saved_model.verify(path, x, logits + 1)
+
+
+@pytest.mark.parametrize("file", [b"no picture", b""])
+def test_bad_bytes_are_an_error(served, file):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        served[2]["serving_bytes"](images=tf.constant([file]))
+
+
+def test_images_of_another_size_are_an_error(served):
+    big = np.zeros((1, 9, 8, 1), "uint8")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
+        served[2]["serving_bytes"](images=encode(big, "PNG"))
+
+
+def test_nothing_is_overwritten(served, tmp_path):
+    classifier, path, _ = served
+    with pytest.raises(ValueError, match="nothing is overwritten"):
+        adt_tf.export(classifier, path)
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(ValueError, match="nothing is overwritten"):
+        adt_tf.export(classifier, file)
+    assert file.read_text() == "mine"
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.flatten = keras.layers.Flatten()
+        self.dense = keras.layers.Dense(10)
+
+    def call(self, x):
+        return self.dense(self.flatten(x))
+
+
+def test_subclassed_classifiers(tmp_path):
+    classifier = Subclassed()
+    with pytest.raises(ValueError, match="must know its image size"):
+        adt_tf.export(classifier, tmp_path / "unbuilt")
+    x = np.random.default_rng(0).uniform(size=(2, 8, 8, 1)).astype("float32")
+    logits = classifier(x).numpy()
+    adt_tf.export(classifier, tmp_path / "model")
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures
+    answer = served["serving_default"](images=tf.constant(x))
+    np.testing.assert_allclose(answer["logits"], logits, atol=1e-5)
+
+
+def test_softmax_is_refused(tmp_path):
+    classifier = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Flatten(),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+    with pytest.raises(ValueError, match="must return logits"):
+        adt_tf.export(classifier, tmp_path / "model")

@@ -1,0 +1,255 @@
+"""The scripts as a user runs them: real processes, exit codes, files."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+TINY = [
+    "--dataset=digits",
+    "--train_examples=128",
+    "--epochs=2",
+    "--epsilon=0.15",
+    "--method=at_pgd",
+    "--num_steps=2",
+]
+
+
+def run(script, *arguments, check=True):
+    done = subprocess.run(
+        [sys.executable, f"scripts/{script}.py", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def fails(done, message):
+    """One clear line, not a traceback, and an exit code that says so."""
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "run"
+    run("train", *TINY, f"--workdir={path}")
+    run("evaluate", f"--workdir={path}", "--attacks=fgsm,pgd-3")
+    return path
+
+
+@pytest.mark.parametrize("script", ["train", "evaluate", "export", "report"])
+def test_help_answers_at_once(script):
+    start = time.time()
+    done = run(script, "--help", check=False)
+    assert time.time() - start < 1.5
+    assert "--workdir" in done.stdout
+
+
+def test_workdir_holds_everything(workdir):
+    assert (workdir / "classifier.keras").is_file()
+    assert list((workdir / "tensorboard").rglob("events*"))
+    assert list((workdir / "checkpoints").glob("ckpt-2*"))
+    with open(workdir / "metrics.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["0", "1"]
+    assert {"loss", "accuracy", "perturbation"} <= set(rows[0])
+    classifier = keras.saving.load_model(workdir / "classifier.keras")
+    assert classifier(np.zeros((1, 8, 8, 1))).shape == (1, 10)
+
+
+def test_resolved_flags_are_a_flagfile(workdir, tmp_path):
+    again = tmp_path / "again"
+    run("train", f"--flagfile={workdir}/flags.txt", f"--workdir={again}")
+    assert (again / "flags.txt").read_text() == (
+        workdir / "flags.txt"
+    ).read_text()
+    first, second = (
+        keras.saving.load_model(path / "classifier.keras").get_weights()
+        for path in (workdir, again)
+    )
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_another_configuration_is_refused(workdir):
+    before = {p: p.stat().st_mtime_ns for p in workdir.rglob("*")}
+    done = run(
+        "train", *TINY, "--epochs=3", f"--workdir={workdir}", check=False
+    )
+    fails(done, "holds another configuration")
+    assert "--epochs=3" in done.stderr
+    assert before == {p: p.stat().st_mtime_ns for p in workdir.rglob("*")}
+
+
+def test_a_finished_run_is_left_alone(workdir):
+    done = run("train", *TINY, f"--workdir={workdir}")
+    assert "is finished" in done.stdout
+
+
+def test_a_run_goes_on_after_its_last_epoch(workdir, tmp_path):
+    """Stopped by SIGKILL once its first checkpoint is there."""
+    path = tmp_path / "killed"
+    arguments = [*TINY, f"--workdir={path}"]
+    process = subprocess.Popen(
+        [sys.executable, "scripts/train.py", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.time() + 120
+    while not list(path.glob("checkpoints/checkpoint")):
+        assert time.time() < deadline and process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    run("train", *arguments)
+    first, second = (
+        keras.saving.load_model(p / "classifier.keras").get_weights()
+        for p in (workdir, path)
+    )
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_evaluation_is_json(workdir):
+    result = json.loads((workdir / "evaluation.json").read_text())
+    assert list(result["accuracy"]) == ["natural", "FGSM", "PGD-3"]
+    assert result["A_rob"] <= result["accuracy"]["PGD-3"]
+    assert result["epsilon"] == 0.15 and result["num_examples"] == 500
+
+
+def test_export_and_report(workdir, tmp_path):
+    target = tmp_path / "served"
+    done = run("export", f"--workdir={workdir}", f"--output={target}")
+    assert "in a process without adt_tf" in done.stdout
+    fails(
+        run(
+            "export",
+            f"--workdir={workdir}",
+            f"--output={target}",
+            check=False,
+        ),
+        "nothing is overwritten",
+    )
+    output = tmp_path / "report"
+    run("report", f"--workdirs={workdir}", f"--output={output}")
+    assert "| at_pgd |" in (output / "report.md").read_text()
+    for name in ("accuracy.png", "images.png"):
+        assert (output / name).stat().st_size > 5000
+
+
+BAD_FLAGS = {
+    "epsilon 0": (["--epsilon=0"], "`epsilon` must be above 0"),
+    "epsilon below 0": (["--epsilon=-0.1"], "`epsilon` must be above 0"),
+    "data set": (["--dataset=imaginary"], "There is no data set 'imaginary'"),
+    "npz": (["--dataset=none.npz"], "There is no such file"),
+    "method": (["--method=at_pdg"], "Received: name='at_pdg'"),
+    "argument": (["--num_samples=3"], "does not take"),
+    "network": (["--network=vgg"], "vgg"),
+    "drops": (["--drop_after=soon"], "whole numbers of epochs"),
+    "epochs": (["--epochs=0"], "--epochs must be at least 1"),
+    "batch": (["--batch_size=0"], "--batch_size must be at least 1"),
+    "batch above data": (["--batch_size=500"], "500"),
+    "train examples": (["--train_examples=0"], "must be 1 or more"),
+    "enum": (["--entropy_reduction=max"], "--entropy_reduction=max"),
+    "unknown flag": (["--epsilom=0.1"], "Unknown command line flag"),
+    "no number": (["--epsilon=big"], "--epsilon=big"),
+    "position": (["digits"], "Too many arguments"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FLAGS)
+def test_bad_flags_get_one_clear_line(kind, tmp_path):
+    arguments, message = BAD_FLAGS[kind]
+    target = tmp_path / "run"
+    done = run("train", *TINY, *arguments, f"--workdir={target}", check=False)
+    fails(done, message)
+    assert not target.exists()
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return [f"--dataset={path}"]
+
+
+IMAGES = np.random.default_rng(0).uniform(size=(50, 8, 8, 1))
+LABELS = np.arange(50) % 10
+BAD_FILES = {
+    "range": ({"images": IMAGES * 99, "labels": LABELS}, "in [0, 1]"),
+    "nan": ({"images": IMAGES * np.nan, "labels": LABELS}, "finite"),
+    "labels": ({"images": IMAGES, "labels": LABELS - 5}, "Labels must be"),
+    "one-hot": ({"images": IMAGES, "labels": np.eye(10)[LABELS]}, "argmax"),
+    "empty": ({"images": IMAGES[:0], "labels": LABELS[:0]}, "empty"),
+    "keys": ({"pictures": IMAGES}, "images and labels"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_files_get_one_clear_line(kind, tmp_path):
+    arrays, message = BAD_FILES[kind]
+    flags = save(tmp_path / "mine.npz", **arrays)
+    target = tmp_path / "run"
+    done = run(
+        "train",
+        *TINY,
+        "--train_examples=20",
+        "--batch_size=10",
+        *flags,
+        f"--workdir={target}",
+        check=False,
+    )
+    fails(done, message)
+    assert not target.exists()
+
+
+def test_workdirs_that_cannot_be_had(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    fails(run("train", *TINY, f"--workdir={file}/run", check=False), "file")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "thesis.tex").write_text("mine")
+    fails(run("train", *TINY, f"--workdir={full}", check=False), "is not empty")
+    assert [p.name for p in full.iterdir()] == ["thesis.tex"]
+
+
+def test_workdir_is_required():
+    fails(run("train", *TINY, check=False), "workdir")
+
+
+@pytest.mark.parametrize("script", ["evaluate", "export"])
+def test_scripts_need_a_finished_run(script, workdir, tmp_path):
+    fails(
+        run(script, f"--workdir={tmp_path}", check=False),
+        "is no run's workdir",
+    )
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "flags.txt").write_text((workdir / "flags.txt").read_text())
+    fails(
+        run(script, f"--workdir={unfinished}", check=False),
+        "the run has not finished",
+    )
+
+
+def test_unknown_attack_is_refused(workdir):
+    done = run(
+        "evaluate", f"--workdir={workdir}", "--attacks=pdg-20", check=False
+    )
+    fails(done, "Received: name='pdg-20'")
