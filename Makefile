@@ -12,7 +12,7 @@ STAMP := $(VENV)/.installed
 UNFINISHED := $(VENV)/.unfinished
 QUICKSTART := build/quickstart
 
-# TensorFlow reads both when it is imported: fewer log lines, and oneDNN's fast
+# Read when TensorFlow is imported: fewer log lines, and oneDNN's fast
 # convolutions on every CPU. A value from the environment wins.
 TF_CPP_MIN_LOG_LEVEL ?= 2
 TF_ENABLE_ONEDNN_OPTS ?= 1

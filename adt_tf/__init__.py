@@ -25,6 +25,7 @@ from adt_tf import (
     methods,
     networks,
     objectives,
+    optimizers,
     step_rules,
     threat_models,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "methods",
     "networks",
     "objectives",
+    "optimizers",
     "step_rules",
     "threat_models",
 ]

@@ -70,6 +70,17 @@ def as_batch(x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.cast(x, tf.float32), tf.cast(y, tf.int32)
 
 
+def check_images(x: tf.Tensor, bounds: tuple[float, float]) -> None:
+    """Raises `ValueError` where an image is not finite or not in bounds."""
+    low, high = float(tf.reduce_min(x)), float(tf.reduce_max(x))
+    # Comparisons with NaN are false.
+    if not (low >= bounds[0] - TOLERANCE and high <= bounds[1] + TOLERANCE):
+        raise ValueError(
+            f"Images must be finite and lie in {list(bounds)}. Received: "
+            f"values from {low:g} to {high:g}; uint8 images: divide by 255."
+        )
+
+
 def assert_images(x: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
     """Returns the images, clipped by rounding at most, or fails in the graph.
 

@@ -98,12 +98,24 @@ def evaluate(
         verbose: Whether to show a progress bar.
     """
     checks.check_classifier(classifier)
+    for attack in attacks:
+        if not isinstance(attack, Attack):
+            raise ValueError(
+                "Argument `attacks` must hold attacks such as "
+                "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`. Received: "
+                f"{attack!r}"
+            )
+    if batch_size < 1:
+        raise ValueError(
+            "Argument `batch_size` must be at least 1. Received: "
+            f"batch_size={batch_size}"
+        )
     names = [attack.name for attack in attacks]
     if len({NATURAL, "A_rob", *names}) != len(names) + 2:
         raise ValueError(
             "Argument `attacks` must hold attacks with different names, none "
-            f"of them {NATURAL!r} or 'A_rob'. Received: {names}; give them "
-            "a `name` of their own."
+            f"of them {NATURAL!r} or 'A_rob'. Received: {names}; set "
+            "`attack.name` to tell them apart."
         )
     images, labels = data.as_arrays(dataset)
     predict = tf.function(

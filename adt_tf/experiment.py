@@ -1,6 +1,6 @@
 """One training run from a configuration, kept in a workdir.
 
-    run = Experiment.from_config({"dataset": "digits", "method": "adt_exp"})
+    run = Experiment.from_config(config)         # the flags, as a dict
     run.train("build/run")                       # goes on where it stopped
     evaluate_workdir("build/run", config, attacks=["pgd-20"])
     export_workdir("build/run", config)
@@ -39,7 +39,12 @@ _METHOD_ARGUMENTS = (
     "num_samples",
     "entropy_weight",
     "entropy_reduction",
+    "entropy_threshold",
     "gradient_decay",
+    "beta",
+    "pairing_weight",
+    "label_smoothing",
+    "width_factor",
 )
 
 
@@ -78,8 +83,15 @@ class Experiment:
             for name in _METHOD_ARGUMENTS
             if config[name] is not None
         }
-        method = methods.get(config["method"], **arguments)
+        taken = methods.arguments(config["method"])
         train_data = _load(config, "train", config["train_examples"])
+        for name, value in (
+            ("input_shape", train_data.input_shape),
+            ("seed", config["seed"]),
+        ):
+            if name in taken:
+                arguments[name] = value
+        method = methods.get(config["method"], **arguments)
         held_out = config["validation_examples"]
         validation = _load(config, "validation") if held_out else None
         classifier = networks.get(
@@ -122,10 +134,7 @@ class Experiment:
         """Trains to the end, from the last finished epoch in the workdir."""
         workdir = pathlib.Path(workdir)
         trainer, steps = self.trainer, self._steps()
-        trainer.optimizer.build(trainer.classifier.trainable_variables)
-        checkpoint = tf.train.Checkpoint(
-            classifier=trainer.classifier, optimizer=trainer.optimizer
-        )
+        checkpoint = trainer.checkpoint()
         manager = tf.train.CheckpointManager(
             checkpoint, str(workdir / "checkpoints"), max_to_keep=2
         )
@@ -150,6 +159,7 @@ class Experiment:
             validation_data=self.validation_data
             and data.eval_pipeline(self.validation_data, self.batch_size),
             steps_per_epoch=steps,
+            shuffle=False,
             initial_epoch=epoch,
             epochs=self.epochs,
             callbacks=[
@@ -194,6 +204,10 @@ def evaluate_workdir(
     print(report)
     path = pathlib.Path(output or pathlib.Path(workdir) / EVALUATION)
     details = {
+        "command": f"python scripts/evaluate.py --workdir={workdir} "
+        f"--attacks={','.join(attacks)}"
+        + (f" --test_examples={test_examples}" if test_examples else ""),
+    } | {
         name: config[name]
         for name in ("method", "dataset", "data_dir", "network", "epsilon")
     }
@@ -213,8 +227,12 @@ def export_workdir(
     """Exports the classifier of a workdir, and loads it back elsewhere."""
     classifier = load_classifier(workdir)
     path = pathlib.Path(output or pathlib.Path(workdir) / "saved_model")
-    saved_model.export(classifier, path)
-    images, _ = data.as_arrays(_load(config, "test", 64))
+    images, _ = data.as_arrays(_load(config, "test"))
+    images = images[:64]
+    if path.is_dir() and any(path.iterdir()):
+        print(f"{path} is there already; it is checked, not written again.")
+    else:
+        saved_model.export(classifier, path)
     error = saved_model.verify(path, images, _logits(classifier, images))
     print(
         f"SavedModel in {path}: float, uint8 and PNG/JPEG signatures, loaded "

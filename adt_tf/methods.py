@@ -9,12 +9,11 @@ name, as the scripts do with their flags.
 
 from __future__ import annotations
 
-import builtins
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adt_tf import attacks, losses, objectives
+from adt_tf import attacks, losses, objectives, threat_models
 from adt_tf.attacks import Attack
 from adt_tf.threat_models import Linf
 
@@ -60,29 +59,220 @@ def at_pgd(
     return Method(attack, losses.cross_entropy)
 
 
+def alp(
+    epsilon: float | Linf = 8 / 255,
+    *,
+    num_steps: int = 7,
+    step_size: float | None = None,
+    pairing_weight: float = 0.5,
+) -> Method:
+    """Adversarial logit pairing: AT-PGD that draws the logits together.
+
+    Reference: Kannan et al., Adversarial Logit Pairing, 2018.
+    """
+    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    return Method(attack, losses.alp(pairing_weight))
+
+
+def fea_scatter(
+    epsilon: float | Linf = 8 / 255, *, label_smoothing: float = 0.5
+) -> Method:
+    """Feature scattering: one step away from the clean batch as a whole.
+
+    One step of size epsilon from a random start on the transport distance
+    between the clean and the perturbed batch; a smoothed outer loss.
+
+    Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
+    Feature Scattering-based Adversarial Training, 2019.
+    """
+    threat_model = threat_models.get(epsilon)
+    attack = attacks.pgd(
+        threat_model,
+        num_steps=1,
+        step_size=threat_model.epsilon,
+        objective=objectives.transport_distance,
+        name="feature scattering",
+    )
+    return Method(attack, losses.smoothed_cross_entropy(label_smoothing))
+
+
+def trades(
+    epsilon: float | Linf = 8 / 255,
+    *,
+    num_steps: int = 10,
+    step_size: float | None = None,
+    beta: float = 6.0,
+) -> Method:
+    """TRADES: clean cross-entropy and the divergence of attacked images.
+
+    Reference: Zhang et al., Theoretically Principled Trade-off between
+    Robustness and Accuracy, 2019.
+    """
+    attack = attacks.pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        objective=objectives.kl_from_clean,
+        name=f"KL PGD-{num_steps}",
+    )
+    return Method(attack, losses.trades(beta))
+
+
+def l2l(
+    epsilon: float | Linf = 8 / 255,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    seed: int = 0,
+) -> Method:
+    """Learning to learn: a generator network gives one perturbation.
+
+    Reference: Jiang et al., Learning to Defend by Learning to Attack, 2018.
+    """
+    attack = attacks.l2l(
+        epsilon, input_shape=input_shape, width_factor=width_factor, seed=seed
+    )
+    return Method(attack, losses.cross_entropy)
+
+
 def adt_exp(
     epsilon: float | Linf = 8 / 255,
     *,
     num_steps: int = 7,
     num_samples: int = 5,
-    **arguments: Any,
+    step_size: float = 0.3,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    gradient_decay: float = 0.0,
+    beta: float | None = None,
 ) -> Method:
     """ADT with explicit distributions: a squashed Gaussian for each image.
 
-    Further arguments are those of `adt_tf.attacks.exp`: `step_size`,
-    `entropy_weight`, `entropy_reduction`, `gradient_decay`.
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: T.
+        num_samples: k.
+        step_size: Of Adam, betas 0, for mu and rho.
+        entropy_weight: lambda.
+        entropy_reduction: Over the dimensions, "mean" or "sum".
+        gradient_decay: Of the gradients over the steps; see `attacks.exp`.
+        beta: None for the cross-entropy, or TRADES' loss with this weight.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
     """
+    objective, loss = _robust_loss(beta)
     attack = attacks.exp(
-        epsilon, num_steps=num_steps, num_samples=num_samples, **arguments
+        epsilon,
+        num_steps=num_steps,
+        num_samples=num_samples,
+        step_size=step_size,
+        entropy_weight=entropy_weight,
+        entropy_reduction=entropy_reduction,
+        gradient_decay=gradient_decay,
+        objective=objective,
     )
-    return Method(attack, losses.cross_entropy)
+    return Method(attack, loss)
+
+
+def adt_exp_am(
+    epsilon: float | Linf = 8 / 255,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    beta: float | None = None,
+    seed: int = 0,
+) -> Method:
+    """ADT-EXP with the distributions given by a generator network.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        input_shape: Of an image: height, width, channels.
+        width_factor: Of the generator; 1 is the paper's.
+        entropy_weight: lambda.
+        entropy_reduction: Over the dimensions, "mean" or "sum".
+        beta: None for the cross-entropy, or TRADES' loss with this weight.
+        seed: Of the generator's weights.
+
+    Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
+    """
+    attack = attacks.exp_am(
+        epsilon,
+        input_shape=input_shape,
+        width_factor=width_factor,
+        entropy_weight=entropy_weight * (beta or 1.0),
+        entropy_reduction=entropy_reduction,
+        seed=seed,
+    )
+    return Method(attack, _robust_loss(beta)[1])
+
+
+def adt_imp_am(
+    epsilon: float | Linf = 8 / 255,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    entropy_threshold: float | None = None,
+    beta: float | None = None,
+    seed: int = 0,
+) -> Method:
+    """ADT with implicit distributions: noise through a generator network.
+
+    Arguments as in `adt_exp_am`, and:
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        input_shape: Of an image: height, width, channels.
+        width_factor: Of the generator and of q; 1 is the paper's.
+        entropy_weight: lambda, of log q(z | delta).
+        entropy_reduction: Over the dimensions of z, "mean" or "sum".
+        entropy_threshold: 0.9, with an `entropy_weight` of 1, is the hinge of
+            the paper's released code; None is the paper's own form.
+        beta: None for the cross-entropy, or TRADES' loss with this weight.
+        seed: Of the networks' weights.
+
+    Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 4.
+    """
+    attack = attacks.imp_am(
+        epsilon,
+        input_shape=input_shape,
+        width_factor=width_factor,
+        entropy_weight=entropy_weight * (beta or 1.0),
+        entropy_reduction=entropy_reduction,
+        entropy_threshold=entropy_threshold,
+        seed=seed,
+    )
+    return Method(attack, _robust_loss(beta)[1])
+
+
+def _robust_loss(beta: float | None) -> tuple[Any, Any]:
+    """The objective and the loss: cross-entropy, or TRADES' with a weight.
+
+    With TRADES' loss the one scalar is CE + beta * (KL + lambda * H), so that
+    networks climb KL + lambda * H, as a loop does.
+    """
+    if beta is None:
+        return objectives.cross_entropy, losses.cross_entropy
+    return objectives.kl_from_clean, losses.trades(beta)
 
 
 _METHODS = {
     function.__name__: function
-    for function in (standard, at_fgsm, at_pgd, adt_exp)
+    for function in (
+        standard,
+        at_fgsm,
+        at_pgd,
+        alp,
+        fea_scatter,
+        trades,
+        l2l,
+        adt_exp,
+        adt_exp_am,
+        adt_imp_am,
+    )
 }
 
 
@@ -94,26 +284,40 @@ def list() -> dict[str, str]:
     }
 
 
-def get(name: str, **arguments: Any) -> Method:
+def arguments(name: str) -> tuple[str, ...]:
+    """Returns the names of the arguments that a method takes.
+
+    Example:
+
+    >>> arguments("at_pgd")
+    ('epsilon', 'num_steps', 'step_size')
+    """
+    if name not in _METHODS:
+        raise ValueError(
+            f"Argument `name` must be one of {', '.join(_METHODS)}. "
+            f"Received: name={name!r}"
+        )
+    return tuple(inspect.signature(_METHODS[name]).parameters)
+
+
+def get(name: str, **given: Any) -> Method:
     """Returns the method of that name.
 
     Args:
         name: One of `list()`.
-        **arguments: The method's own; one that it does not take is an error.
+        **given: The method's own arguments; another one is an error.
 
     Example:
 
     >>> get("at_pgd", epsilon=0.1, num_steps=3).attack
-    <PGD-3, Linf(epsilon=0.1, bounds=(0.0, 1.0))>
+    <PGD-3: Dirac in Linf(epsilon=0.1, bounds=(0.0, 1.0)), cross_entropy,
+    sign(0.025), num_steps=3>
     """
-    if name not in _METHODS:
+    taken = arguments(name)
+    unknown = sorted(set(given) - set(taken))
+    if unknown:
         raise ValueError(
-            f"Argument `name` must be one of {builtins.list(_METHODS)}. "
-            f"Received: name={name!r}"
+            f"Method {name!r} does not take {', '.join(unknown)}; it takes "
+            f"{', '.join(taken)}."
         )
-    try:
-        return _METHODS[name](**arguments)
-    except TypeError as error:
-        raise ValueError(
-            f"Method {name!r} does not take these arguments: {error}"
-        ) from error
+    return _METHODS[name](**given)

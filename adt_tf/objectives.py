@@ -7,7 +7,8 @@ target, the clean logits) is worked out once, before the loop.
     value = cross_entropy(classifier, x, y, seed=seed)
     value(x_adv)
 
-Parts: `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`.
+Parts: `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`,
+`kl_from_clean`, `transport_distance`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import seeds
+from adt_tf import seeds, transport
 
 Value = Callable[[tf.Tensor], tf.Tensor]
 Objective = Callable[..., Value]
@@ -47,6 +48,18 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=logits
     )
+
+
+def kl_divergence_of(clean_logits: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """KL(clean || adversarial) over the last axis; the other axes broadcast.
+
+        sum_c p_c (log p_c - log q_c),   p of `clean_logits`, q of `logits`
+
+    Logarithms of softmax stay finite where a probability underflows to 0.
+    """
+    log_p = tf.nn.log_softmax(clean_logits)
+    log_q = tf.nn.log_softmax(logits)
+    return tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1)
 
 
 def cross_entropy(
@@ -103,4 +116,72 @@ def margin(confidence: float = 50.0) -> Objective:
 
         return value
 
+    objective.__name__ = f"margin({confidence:g})"
     return objective
+
+
+def kl_from_clean(
+    classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
+) -> Value:
+    """How far the predicted distribution is from that of the clean image.
+
+        value = sum_c p_c(x) (log p_c(x) - log p_c(x_adv))
+
+    The direction is that of TRADES' code: the clean prediction is the target.
+    The value is least, with a gradient of zero, at x_adv = x: climb it from a
+    random start or with a distribution that has some width.
+
+    Reference: Zhang et al., Theoretically Principled Trade-off between
+    Robustness and Accuracy, 2019.
+    """
+    del y, seed
+    clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis]))
+    return lambda x_adv: kl_divergence_of(clean, logits_of(classifier, x_adv))
+
+
+def transport_distance(
+    classifier: Any,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    *,
+    seed: tf.Tensor,
+    regularization: float = 0.01,
+    num_iterations: int = 50,
+) -> Value:
+    """The optimal-transport distance of the batch's logits from the clean ones.
+
+        value_i = sum_j P_ij (1 - cos(z(x_adv_i), z(x_j)))
+
+    with the plan P of `adt_tf.transport`, one for each of the k samples. The
+    values of a batch add up to its distance, so each is of the order of
+    1 / batch.
+
+    This is the one objective that couples the examples of a batch: an image
+    may move towards the logits of any other, so the result for one depends on
+    which others it is attacked with. The features are the logits, as in the
+    authors' code (the paper says feature space). Start at random, as they do:
+    at x_adv = x an image's distance from itself has no gradient.
+
+    Args:
+        classifier: From images to logits.
+        x: Clean images [batch, ...].
+        y: Not used: the objective needs no labels.
+        seed: Not used.
+        regularization: Weight of the plan's entropy.
+        num_iterations: Sinkhorn's iterations.
+
+    Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
+    Feature Scattering-based Adversarial Training, 2019.
+    """
+    del y, seed
+    clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis])[:, 0])
+
+    def value(x_adv):
+        logits = tf.transpose(logits_of(classifier, x_adv), [1, 0, 2])
+        cost = transport.cosine_cost(logits, clean)
+        plan = transport.sinkhorn_plan(
+            cost, regularization=regularization, num_iterations=num_iterations
+        )
+        return tf.transpose(tf.reduce_sum(plan * cost, axis=-1))
+
+    return value

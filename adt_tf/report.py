@@ -47,7 +47,9 @@ def write(
     output.mkdir(parents=True, exist_ok=True)
     _draw_accuracy(results, output / "accuracy.png")
     _draw_images(workdirs, results, output / "images.png")
-    (output / "report.md").write_text(_markdown(workdirs, results))
+    text = _markdown(results)
+    (output / "report.md").write_text(text)
+    print("\n".join(line for line in text.splitlines() if "|" in line))
     print(f"The report is {output / 'report.md'}")
 
 
@@ -63,7 +65,7 @@ def _read(workdir: pathlib.Path) -> dict[str, Any]:
     return result
 
 
-def _markdown(workdirs, results) -> str:
+def _markdown(results) -> str:
     names = list(results[0]["rows"])
     lines = [
         f"# Robustness on {results[0]['dataset']}",
@@ -89,7 +91,7 @@ def _markdown(workdirs, results) -> str:
         "",
         "The runs, with the command that measures each again:",
         "",
-        *(f"- `scripts/evaluate.py --workdir={w}`" for w in workdirs),
+        *(f"- `{result['command']}`" for result in results),
     ]
     return "\n".join(lines) + "\n"
 
@@ -126,9 +128,8 @@ def _draw_images(workdirs, results, path: pathlib.Path) -> None:
         config["dataset"],
         split="test",
         data_dir=config.get("data_dir"),
-        num_examples=_NUM_IMAGES,
     )
-    x, y = data.as_arrays(test)
+    x, y = (part[:_NUM_IMAGES] for part in data.as_arrays(test))
     attack = attacks.pgd(config["epsilon"], num_steps=20)
     rows = [("clean", x, None)]
     for workdir, result in zip(workdirs, results, strict=True):
@@ -136,6 +137,7 @@ def _draw_images(workdirs, results, path: pathlib.Path) -> None:
         x_adv = attack(classifier, x, y).x_adv.numpy()
         seen = classifier.predict(x_adv, verbose=0).argmax(-1)
         magnified = 0.5 + (x_adv - x) / (2 * config["epsilon"])
+        magnified = np.clip(magnified, 0, 1)  # rounding
         rows.append((f"{result['method']}\nattacked", x_adv, seen))
         rows.append(("perturbation\n(-eps to +eps)", magnified, None))
     figure, grid = plt.subplots(

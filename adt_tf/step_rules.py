@@ -21,8 +21,12 @@ map_structure = tf.nest.map_structure
 
 
 class StepRule(NamedTuple):
-    """An ascent rule. `init(params)`, `update(params, gradients, state)`."""
+    """An ascent rule. `init(params)`, `update(params, gradients, state)`.
 
+    `name` describes it in reports.
+    """
+
+    name: str
     init: Callable[[Any], Any]
     update: Callable[[Any, Any, Any], tuple[Any, Any]]
 
@@ -35,6 +39,13 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
+def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
+    """Divides each example's gradient by the mean of its absolute values."""
+    axes = list(range(1, len(gradient.shape)))
+    scale = tf.reduce_mean(tf.abs(gradient), axis=axes, keepdims=True)
+    return tf.math.divide_no_nan(gradient, scale)
+
+
 def sign(step_size: float) -> StepRule:
     """p <- p + step_size * sign(g), the steepest ascent in l-infinity."""
     _positive("step_size", step_size)
@@ -45,7 +56,7 @@ def sign(step_size: float) -> StepRule:
         )
         return moved, state
 
-    return StepRule(lambda params: (), update)
+    return StepRule(f"sign({step_size:.4g})", lambda params: (), update)
 
 
 def accumulate(
@@ -66,7 +77,8 @@ def accumulate(
         params, inner = rule.update(params, average, inner)
         return params, (average, inner)
 
-    return StepRule(init, update)
+    name = f"accumulate({rule.name}, {decay:g})"
+    return StepRule(name, init, update)
 
 
 def momentum(step_size: float, decay: float = 1.0) -> StepRule:
@@ -76,13 +88,8 @@ def momentum(step_size: float, decay: float = 1.0) -> StepRule:
 
     Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
     """
-
-    def normalize(gradient):
-        axes = list(range(1, len(gradient.shape)))
-        scale = tf.reduce_mean(tf.abs(gradient), axis=axes, keepdims=True)
-        return tf.math.divide_no_nan(gradient, scale)
-
-    return accumulate(sign(step_size), decay, normalize)
+    rule = accumulate(sign(step_size), decay, normalize_gradient)
+    return rule._replace(name=f"momentum({step_size:.4g}, {decay:g})")
 
 
 def adam(
@@ -130,4 +137,5 @@ def adam(
         )
         return params, (first, second, count)
 
-    return StepRule(init, update)
+    name = f"adam({learning_rate:g}, {beta_1:g}, {beta_2:g})"
+    return StepRule(name, init, update)

@@ -24,7 +24,6 @@ from adt_tf.attacks.base import use_xla
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
 
 
-@keras.saving.register_keras_serializable("adt_tf")
 class AdversarialTrainer(keras.Model):
     """Trains a classifier on the worst distributions that an attack finds.
 
@@ -47,6 +46,8 @@ class AdversarialTrainer(keras.Model):
         loss: The outer loss, of `adt_tf.losses`.
         seed: Of all noise in training.
         outer_samples: Samples of the distribution in the outer step.
+        train_classifier: False leaves the classifier as it is, in inference
+            mode, and trains the attack's own networks against it.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class AdversarialTrainer(keras.Model):
         *,
         seed: int = 0,
         outer_samples: int = 1,
+        train_classifier: bool = True,
     ):
         if not isinstance(classifier, keras.Model):
             raise ValueError(
@@ -74,6 +76,11 @@ class AdversarialTrainer(keras.Model):
                 "Argument `outer_samples` must be a positive integer. "
                 f"Received: outer_samples={outer_samples}"
             )
+        if not train_classifier and not attack.networks:
+            raise ValueError(
+                "Argument `train_classifier` must be True for an attack "
+                f"without networks: {attack} has nothing to train."
+            )
         checks.check_classifier(classifier)
         super().__init__(name="adversarial_trainer")
         self.classifier = classifier
@@ -81,6 +88,8 @@ class AdversarialTrainer(keras.Model):
         self.robust_loss = loss
         self.seed = seed
         self.outer_samples = outer_samples
+        self.train_classifier = train_classifier
+        self.attack_networks = list(attack.networks)
         self.trackers = {
             name: keras.metrics.Mean(name=name)
             for name in ("loss", "clean_accuracy", "entropy", "perturbation")
@@ -93,6 +102,7 @@ class AdversarialTrainer(keras.Model):
     def compile(
         self,
         optimizer: Any = "sgd",
+        attack_optimizer: Any = None,
         metrics: Any = ("accuracy",),
         jit_compile: bool | str = "auto",
         **arguments: Any,
@@ -100,7 +110,9 @@ class AdversarialTrainer(keras.Model):
         """Configures `fit`; arguments as in `keras.Model.compile`.
 
         Args:
-            optimizer: Of the classifier's weights.
+            optimizer: Of the classifier's weights, which descend.
+            attack_optimizer: Of the attack's own weights, which ascend; by
+                default Adam(2e-4, beta_1=0.5). Unused where it has none.
             metrics: Computed on the adversarial images.
             jit_compile: Whether XLA compiles the step of the inner problem.
                 "auto" does so on accelerators; on a CPU oneDNN is faster.
@@ -115,12 +127,36 @@ class AdversarialTrainer(keras.Model):
         # The loop runs in graph mode around a step that XLA may compile, so
         # the train_step as a whole is not jitted.
         self.inner_jit_compile = use_xla(jit_compile)
+        self.attack_optimizer = keras.optimizers.get(
+            attack_optimizer or keras.optimizers.Adam(2e-4, beta_1=0.5)
+        )
         super().compile(
             optimizer=optimizer,
             metrics=list(metrics or ()),
             jit_compile=False,
             **arguments,
         )
+
+    def checkpoint(self) -> tf.train.Checkpoint:
+        """Returns all that the next step depends on, ready to save.
+
+        Restored into a trainer that is composed and compiled alike, it gives
+        the same next step, bit for bit.
+        """
+        parts = {
+            "classifier": self.classifier,
+            "optimizer": self.optimizer,
+        }
+        self.optimizer.build(self.classifier.trainable_variables)
+        if self.attack_networks:
+            self.attack_optimizer.build(self._attack_variables())
+            parts["attack_optimizer"] = self.attack_optimizer
+            for i, network in enumerate(self.attack_networks):
+                parts[f"attack_network_{i}"] = network
+        return tf.train.Checkpoint(**parts)
+
+    def _attack_variables(self) -> list[Any]:
+        return [v for n in self.attack_networks for v in n.trainable_variables]
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -129,20 +165,32 @@ class AdversarialTrainer(keras.Model):
         return [*self.trackers.values(), *compiled]
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """One step of the outer problem, after the inner one is solved."""
+        """One step of the outer problem, after the inner one is solved.
+
+        The classifier's weights descend, and the attack's own weights ascend,
+        one scalar: one forward and one backward pass serve both.
+        """
+        theta = self.classifier.trainable_variables
+        theta = theta if self.train_classifier else []
+        phi = self._attack_variables()
+        clock = self.optimizer if theta else self.attack_optimizer
         seed = seeds.fold(seeds.make(self.seed), _TRAIN)
-        seed = seeds.fold(seed, self.optimizer.iterations)
+        seed = seeds.fold(seed, clock.iterations)
         x, y, weights = self._unpack(data)
         solution = self._solve(x, y, seed)
-        variables = self.classifier.trainable_variables
         with tf.GradientTape() as tape:
             batch, outcome = self._outer(x, y, solution, seed, training=True)
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
             loss += tf.add_n(penalties) if penalties else 0.0
-            scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, variables)
-        self.optimizer.apply(gradients, variables)
+            saddle = loss + tf.reduce_mean(batch.regularizer)
+            scaled = self.optimizer.scale_loss(saddle)
+        gradients = tape.gradient(scaled, [*theta, *phi])
+        if theta:
+            self.optimizer.apply(gradients[: len(theta)], theta)
+        if phi:
+            ascent = [-gradient for gradient in gradients[len(theta) :]]
+            self.attack_optimizer.apply(ascent, phi)
         return self._report(x, y, weights, loss, batch, outcome)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
@@ -186,9 +234,14 @@ class AdversarialTrainer(keras.Model):
             solution,
             num_samples=self.outer_samples,
             seed=seeds.fold(seed, _SAMPLE),
+            training=training,
         )
         outcome = self.robust_loss(
-            self.classifier, x, batch.x_adv, y, training=training
+            self.classifier,
+            x,
+            batch.x_adv,
+            y,
+            training=training and self.train_classifier,
         )
         return batch, outcome
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from absl import app, flags
+from absl import app, flags, logging
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Off by default on many CPUs, and faster on all that have it.
@@ -44,7 +44,12 @@ def define_experiment_flags() -> None:
     flags.DEFINE_enum(
         "entropy_reduction", None, ["mean", "sum"], "Over dimensions (ADT)."
     )
+    number("entropy_threshold", None, "Hinge of the entropy (ADT-IMP-AM).")
     number("gradient_decay", None, "Of the gradients over steps (ADT-EXP).")
+    number("beta", None, "Weight of TRADES' term (TRADES, any ADT method).")
+    number("pairing_weight", None, "Of the squared logit difference (ALP).")
+    number("label_smoothing", None, "Of the outer loss (FeaScatter).")
+    number("width_factor", None, "Of the generator's and q's widths.")
     count("outer_samples", 1, "Samples of the distribution in the outer step.")
     count("epochs", 30, "Passes over the training set.")
     count("batch_size", 64, "Training batch.")
@@ -149,9 +154,32 @@ def run(main: Callable[[], None]) -> None:
     def guarded(argv):
         if len(argv) > 1:
             raise app.UsageError(f"Too many arguments: {argv[1:]}")
+        logging.set_verbosity(logging.WARNING)
+        _import_tensorflow_quietly()
         try:
             main()
         except (ValueError, OSError) as error:
             sys.exit(f"error: {error}")
 
     app.run(guarded)
+
+
+def _import_tensorflow_quietly() -> None:
+    """Imports it and looks for devices, without the log lines of its C++.
+
+    They are written before any setting of log levels is read. A failure is
+    still told: as the exception that it raises.
+    """
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        import tensorflow as tf
+        import tensorflow_probability as tfp
+
+        tf.config.list_logical_devices()
+        tfp.distributions.Normal(0.0, 1.0)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -11,6 +11,7 @@ from absl import flags
 
 common.define_experiment_flags()
 common.define_workdir()
+flags.adopt_module_key_flags(common)
 flags.DEFINE_list(
     "attacks",
     ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "exp"],

@@ -11,6 +11,7 @@ from absl import flags
 
 common.define_experiment_flags()
 common.define_workdir()
+flags.adopt_module_key_flags(common)
 flags.DEFINE_string("output", None, "Default: saved_model in the workdir.")
 
 

@@ -11,6 +11,7 @@ from absl import flags
 
 common.define_experiment_flags()
 common.define_workdir()
+flags.adopt_module_key_flags(common)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from adt_tf.attacks import GradientAscent
 from adt_tf.distributions import Dirac, TanhGaussian
 from adt_tf.threat_models import Linf
 from tests.conftest import make_linear
+from tests.graphs import reachable_kinds
 
 EPSILON = 0.1
 
@@ -121,28 +122,6 @@ def test_gradient_decay_adds_up_gradients():
     )
 
 
-def reachable_ops(outputs):
-    """The operations that the outputs need, into the functions they call."""
-    found, stack = [], [tensor.op for tensor in outputs]
-    seen = set()
-    while stack:
-        op = stack.pop()
-        if id(op) in seen:
-            continue
-        seen.add(id(op))
-        found.append(op)
-        stack.extend(tensor.op for tensor in op.inputs)
-        stack.extend(op.control_inputs)
-        for key in ("body", "f"):
-            try:
-                name = op.get_attr(key).name
-            except ValueError:
-                continue
-            function = op.graph._get_function(name)
-            stack.extend(t.op for t in function.graph.outputs)
-    return found
-
-
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_no_weight_gradient_is_computed(convolutional, images, jit_compile):
     attack = explicit(num_steps=3)
@@ -153,8 +132,9 @@ def test_no_weight_gradient_is_computed(convolutional, images, jit_compile):
             convolutional, x, y, seed=seeds.make(0), jit_compile=jit_compile
         )
 
-    graph = solve.get_concrete_function(*map(tf.constant, images)).graph
-    kinds = [op.type for op in reachable_ops(graph.outputs)]
+    kinds = reachable_kinds(
+        solve.get_concrete_function(*map(tf.constant, images))
+    )
     assert kinds.count("Conv2D") == 2
     assert kinds.count("Conv2DBackpropInput") == 2
     assert kinds.count("Conv2DBackpropFilter") == 0

@@ -1,8 +1,11 @@
+import functools
+
 import numpy as np
 import pytest
+import scipy.optimize
 import tensorflow as tf
 
-from adt_tf import objectives, seeds
+from adt_tf import attacks, objectives, seeds, transport
 
 
 @pytest.fixture
@@ -67,3 +70,145 @@ def test_logits_must_be_a_matrix():
 
     with pytest.raises(ValueError, match="must return logits of shape"):
         objectives.logits_of(segments, tf.zeros([2, 1, 4, 4, 1]))
+
+
+def linear_logits(classifier, x):
+    kernel, bias = (w.astype("float64") for w in classifier.get_weights())
+    return np.reshape(x, [len(x), -1]).astype("float64") @ kernel + bias
+
+
+def test_kl_from_clean(case):
+    classifier, x, y, x_adv, logits = case
+    log_p = log_softmax(linear_logits(classifier, x.numpy()))[:, None]
+    log_q = log_softmax(logits.astype("float64"))
+    expected = (np.exp(log_p) * (log_p - log_q)).sum(-1)
+    value = objectives.kl_from_clean(classifier, x, y, seed=seeds.make(0))
+    np.testing.assert_allclose(value(x_adv), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_kl_from_clean_is_stationary_at_the_image(convolutional, images):
+    x, y = map(tf.constant, images)
+    value = objectives.kl_from_clean(convolutional, x, y, seed=seeds.make(0))
+    x_adv = tf.repeat(x[:, tf.newaxis], 2, axis=1)
+    with tf.GradientTape() as tape:
+        tape.watch(x_adv)
+        kl = value(x_adv)
+    np.testing.assert_allclose(kl, np.zeros([12, 2]), atol=1e-6)
+    np.testing.assert_allclose(tape.gradient(kl, x_adv), 0 * x_adv, atol=1e-5)
+
+
+def test_kl_is_finite_where_probabilities_underflow():
+    clean = tf.constant([[1e4, 0.0, -1e4]])
+    logits = tf.constant([[-1e4, 0.0, 1e4]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        kl = objectives.kl_divergence_of(clean, logits)
+    np.testing.assert_allclose(kl, [2e4])
+    np.testing.assert_allclose(tape.gradient(kl, logits), [[-1, 0, 1]])
+
+
+def test_reference_logits_are_computed_once(case):
+    classifier, x, y, x_adv, _ = case
+    sizes = []
+
+    def counted(images, training):
+        assert not training
+        sizes.append(len(images))
+        return classifier(images, training=training)
+
+    for objective in (
+        objectives.kl_from_clean,
+        objectives.transport_distance,
+    ):
+        sizes.clear()
+        value = objective(counted, x, y, seed=seeds.make(0))
+        value(x_adv)
+        value(x_adv)
+        assert sizes == [5, 10, 10]
+
+
+def test_transport_distance_adds_up_for_each_sample(case):
+    classifier, x, y, x_adv, logits = case
+    value = objectives.transport_distance(classifier, x, y, seed=seeds.make(0))
+    shares = value(x_adv).numpy()
+    assert shares.shape == (5, 2)
+    clean = linear_logits(classifier, x.numpy()).astype("float32")
+    for sample in range(2):
+        np.testing.assert_allclose(
+            shares[:, sample].sum(),
+            transport.sinkhorn_distance(logits[:, sample], clean),
+            rtol=1e-4,
+        )
+
+
+def test_transport_distance_solves_the_assignment(case):
+    classifier, x, y, x_adv, logits = case
+    value = functools.partial(
+        objectives.transport_distance, regularization=1e-3, num_iterations=500
+    )(classifier, x, y, seed=seeds.make(0))
+    shares = tf.function(value, autograph=False)(x_adv).numpy()
+    clean = linear_logits(classifier, x.numpy())
+    clean /= np.linalg.norm(clean, axis=1, keepdims=True)
+    for sample in range(2):
+        z = logits[:, sample]
+        z = z / np.linalg.norm(z, axis=1, keepdims=True)
+        cost = 1 - z @ clean.T
+        exact = cost[scipy.optimize.linear_sum_assignment(cost)] / 5
+        np.testing.assert_allclose(shares[:, sample], exact, atol=2e-3)
+
+
+def test_transport_distance_sends_gradients_to_every_image(case):
+    classifier, x, y, x_adv, _ = case
+    value = objectives.transport_distance(classifier, x, y, seed=seeds.make(0))
+    x_adv = tf.constant(x_adv)
+    with tf.GradientTape() as tape:
+        tape.watch(x_adv)
+        total = tf.reduce_sum(value(x_adv))
+    gradient = tape.gradient(total, x_adv).numpy()
+    assert (np.abs(gradient).max(axis=(2, 3, 4)) > 1e-4).all()
+    moved = value(x_adv + 1e-2 * np.sign(gradient))
+    assert float(tf.reduce_sum(moved)) > float(total)
+
+
+@pytest.mark.parametrize(
+    "objective", [objectives.kl_from_clean, objectives.transport_distance]
+)
+def test_xla_and_graph_agree_with_eager(objective, convolutional, images):
+    x, y = map(tf.constant, images)
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, (12, 2, 8, 8, 1))
+    x_adv = tf.constant(x[:, tf.newaxis] + noise, tf.float32)
+
+    def run(x, y, x_adv):
+        value = objective(convolutional, x, y, seed=seeds.make(0))
+        with tf.GradientTape() as tape:
+            tape.watch(x_adv)
+            total = value(x_adv)
+        return total, tape.gradient(total, x_adv)
+
+    expected = run(x, y, x_adv)
+    assert np.abs(expected[1]).max() > 1e-4
+    for jit_compile in (False, True):
+        got = tf.function(run, jit_compile=jit_compile, autograph=False)(
+            x, y, x_adv
+        )
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-5)
+
+
+def test_transport_distance_climbs_in_the_loop(convolutional, images):
+    x, y = map(tf.constant, images)
+    attack = attacks.pgd(
+        0.1, num_steps=10, objective=objectives.transport_distance
+    )
+    distance = objectives.transport_distance(
+        convolutional, x, y, seed=seeds.make(0)
+    )
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, x.shape)
+    start = np.clip(x + noise, 0, 1).astype("float32")
+    for jit_compile in (False, True):
+        x_adv = attack(convolutional, x, y, jit_compile=jit_compile).x_adv
+        found, random = (
+            float(tf.reduce_sum(distance(tf.constant(images)[:, None])))
+            for images in (x_adv, start)
+        )
+        assert found > 2 * random

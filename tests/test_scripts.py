@@ -58,7 +58,7 @@ def test_help_answers_at_once(script):
     start = time.time()
     done = run(script, "--help", check=False)
     assert time.time() - start < 1.5
-    assert "--workdir" in done.stdout
+    assert "--workdir" in done.stdout.split("flags:")[1]
 
 
 def test_workdir_holds_everything(workdir):
@@ -138,15 +138,8 @@ def test_export_and_report(workdir, tmp_path):
     target = tmp_path / "served"
     done = run("export", f"--workdir={workdir}", f"--output={target}")
     assert "in a process without adt_tf" in done.stdout
-    fails(
-        run(
-            "export",
-            f"--workdir={workdir}",
-            f"--output={target}",
-            check=False,
-        ),
-        "nothing is overwritten",
-    )
+    done = run("export", f"--workdir={workdir}", f"--output={target}")
+    assert "is there already" in done.stdout
     output = tmp_path / "report"
     run("report", f"--workdirs={workdir}", f"--output={output}")
     assert "| at_pgd |" in (output / "report.md").read_text()

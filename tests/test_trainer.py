@@ -174,13 +174,11 @@ def test_noise_changes_from_step_to_step(images):
     seen = []
 
     class Watch(type(attacks.pgd(EPSILON))):
-        def sample(self, x, solution, *, num_samples, seed):
+        def sample(self, x, solution, **arguments):
             tf.py_function(
                 lambda s: seen.append(s.numpy().copy()), [solution], []
             )
-            return super().sample(
-                x, solution, num_samples=num_samples, seed=seed
-            )
+            return super().sample(x, solution, **arguments)
 
     plain = attacks.pgd(EPSILON, num_steps=1)
     attack = Watch(plain.family, plain.objective, plain.step_rule, num_steps=1)

@@ -9,24 +9,43 @@ Every attack is a composition of a distribution, an objective and a step rule:
         num_steps=7, num_samples=5, entropy_weight=0.01)
 
 The named ones are one such expression each: `fgsm`, `pgd`, `mim`, `cw`, `exp`,
-and `identity`, which leaves the image alone. `attack(classifier, x, y)` gives
-adversarial images, `attack.distribution(classifier, x, y)` the distribution.
+and `identity`, which leaves the image alone. In the amortised ones, `exp_am`,
+`imp_am` and `l2l`, networks take the place of the loop.
+
+`attack(classifier, x, y)` gives adversarial images, and
+`attack.distribution(classifier, x, y)` the distribution.
 """
 
+from adt_tf.attacks.amortized import Amortized
 from adt_tf.attacks.base import AdversarialBatch, Attack, Identity
 from adt_tf.attacks.gradient_ascent import GradientAscent
-from adt_tf.attacks.recipes import cw, exp, fgsm, get, identity, mim, pgd
+from adt_tf.attacks.recipes import (
+    cw,
+    exp,
+    exp_am,
+    fgsm,
+    get,
+    identity,
+    imp_am,
+    l2l,
+    mim,
+    pgd,
+)
 
 __all__ = [
     "AdversarialBatch",
+    "Amortized",
     "Attack",
     "GradientAscent",
     "Identity",
     "cw",
     "exp",
+    "exp_am",
     "fgsm",
     "get",
     "identity",
+    "imp_am",
+    "l2l",
     "mim",
     "pgd",
 ]

@@ -14,9 +14,12 @@ import weakref
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
-from adt_tf import seeds
+from adt_tf import checks, seeds
 from adt_tf.threat_models import Linf
+
+tfd = tfp.distributions
 
 
 class AdversarialBatch(NamedTuple):
@@ -26,10 +29,13 @@ class AdversarialBatch(NamedTuple):
         x_adv: Images [batch, num_samples, ...], or [batch, ...] where an
             attack was called.
         entropy: Its estimate per sample [batch, num_samples], or [batch].
+        regularizer: What the attack's own weights ascend beside the loss, in
+            the same shape.
     """
 
     x_adv: tf.Tensor
     entropy: tf.Tensor
+    regularizer: tf.Tensor
 
 
 def use_xla(jit_compile: bool | str) -> bool:
@@ -48,6 +54,9 @@ class Attack:
         threat_model: What every image it returns obeys.
         name: How tables call it.
     """
+
+    #: Keras models that a trainer trains along with the classifier.
+    networks: tuple[Any, ...] = ()
 
     def __init__(self, threat_model: Linf, name: str):
         self.threat_model = threat_model
@@ -70,9 +79,18 @@ class Attack:
         raise NotImplementedError
 
     def sample(
-        self, x: tf.Tensor, solution: Any, *, num_samples: int, seed: tf.Tensor
+        self,
+        x: tf.Tensor,
+        solution: Any,
+        *,
+        num_samples: int,
+        seed: tf.Tensor,
+        training: bool = False,
     ) -> AdversarialBatch:
-        """Draws adversarial images from the solution."""
+        """Draws adversarial images from the solution.
+
+        `training` is the mode of the attack's own networks, if it has any.
+        """
         raise NotImplementedError
 
     def as_tfp(self, x: tf.Tensor, solution: Any) -> Any:
@@ -98,9 +116,9 @@ class Attack:
             seed: The same seed gives the same images.
             jit_compile: Whether XLA compiles the steps; "auto" where it helps.
         """
-        return self._function(classifier, "attack", use_xla(jit_compile))(
-            *_as_tensors(x, y), seeds.make(seed)
-        )
+        x, y = self._checked(x, y)
+        attack = self._function(classifier, "attack", use_xla(jit_compile))
+        return attack(x, y, seeds.make(seed))
 
     def distribution(
         self,
@@ -111,9 +129,15 @@ class Attack:
         seed: int | tf.Tensor = 0,
     ) -> Any:
         """Returns the TFP distribution of the perturbations found for x."""
-        x, y = _as_tensors(x, y)
+        x, y = self._checked(x, y)
         solve = self._function(classifier, "solve", use_xla("auto"))
         return self.as_tfp(x, solve(x, y, seeds.make(seed)))
+
+    def _checked(self, x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        x, y = checks.as_batch(x, y)
+        if tf.executing_eagerly():
+            checks.check_images(x, self.threat_model.bounds)
+        return x, y
 
     def _function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
         """Traces a task once for each classifier, and forgets it with it."""
@@ -160,14 +184,15 @@ class Identity(Attack):
         """There is nothing to solve."""
         return ()
 
-    def sample(self, x, solution, *, num_samples, seed):
+    def sample(self, x, solution, *, num_samples, seed, training=False):
         """Returns the images themselves."""
         x_adv = tf.repeat(x[:, tf.newaxis], num_samples, axis=1)
-        return AdversarialBatch(x_adv, tf.zeros(tf.shape(x_adv)[:2]))
+        zeros = tf.zeros(tf.shape(x_adv)[:2])
+        return AdversarialBatch(x_adv, zeros, zeros)
 
-
-def _as_tensors(x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    x = tf.convert_to_tensor(x)
-    if x.dtype != tf.float32:
-        x = tf.cast(x, tf.float32)
-    return x, tf.cast(tf.convert_to_tensor(y), tf.int32)
+    def as_tfp(self, x, solution):
+        """All mass on no perturbation."""
+        return tfd.Independent(
+            tfd.Deterministic(tf.zeros_like(x)),
+            reinterpreted_batch_ndims=len(x.shape) - 1,
+        )

@@ -20,7 +20,8 @@ class GradientAscent(Attack):
 
     With a Dirac family it is FGSM, PGD, MIM or C&W; with a TanhGaussian it is
     the inner problem of ADT-EXP. Every example climbs on its own: no result
-    depends on the others in the batch.
+    depends on the others in the batch, unless the objective couples them, as
+    `transport_distance` does by its nature.
 
     Args:
         distribution: The family p and its parameters' start and projection.
@@ -65,6 +66,19 @@ class GradientAscent(Attack):
         self.num_samples = num_samples
         self.entropy_weight = entropy_weight
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{type(self.family).__name__} in {self.threat_model}",
+            getattr(self.objective, "__name__", "objective"),
+            self.step_rule.name,
+            f"num_steps={self.num_steps}",
+        ]
+        if self.num_samples > 1:
+            parts.append(f"num_samples={self.num_samples}")
+        if self.entropy_weight:
+            parts.append(f"entropy_weight={self.entropy_weight:g}")
+        return f"<{self.name}: {', '.join(parts)}>"
+
     def solve(self, classifier, x, y, *, seed, jit_compile=False):
         """Returns the parameters after `num_steps` steps.
 
@@ -108,10 +122,11 @@ class GradientAscent(Attack):
             total = tf.reduce_sum(tf.reduce_mean(climbed, axis=1))
         return tape.gradient(total, params)
 
-    def sample(self, x, solution, *, num_samples, seed):
+    def sample(self, x, solution, *, num_samples, seed, training=False):
         """Draws fresh samples of the distribution found."""
         noise = self.family.noise(x, num_samples, seed)
-        return AdversarialBatch(*self.family.sample(x, solution, noise))
+        x_adv, entropy = self.family.sample(x, solution, noise)
+        return AdversarialBatch(x_adv, entropy, self.entropy_weight * entropy)
 
     def as_tfp(self, x, solution):
         """Returns the distribution found, over perturbations."""

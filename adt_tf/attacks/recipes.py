@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 
-from adt_tf import objectives, step_rules, threat_models
+from adt_tf import networks, objectives, step_rules, threat_models
+from adt_tf.attacks.amortized import Amortized
 from adt_tf.attacks.base import Attack, Identity
 from adt_tf.attacks.gradient_ascent import GradientAscent
-from adt_tf.distributions import Dirac, TanhGaussian
+from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import Linf
 
@@ -111,9 +112,10 @@ def exp(
     num_steps: int = 20,
     num_samples: int = 10,
     step_size: float = 0.3,
-    entropy_weight: float = 0.01,
+    entropy_weight: float = 0.0,
     entropy_reduction: str = "mean",
     gradient_decay: float = 0.0,
+    objective: Objective = objectives.cross_entropy,
 ) -> GradientAscent:
     """Ascent on the parameters of a squashed Gaussian.
 
@@ -122,10 +124,12 @@ def exp(
         num_steps: T; 7 in the paper's training, 20 in its evaluation.
         num_samples: k; 5 in training, 10 in evaluation.
         step_size: Adam's learning rate (betas 0, 0) for mu and rho.
-        entropy_weight: lambda.
+        entropy_weight: lambda; 0.01 in training. As an attack the entropy
+            only weakens it: where the loss is flat, it is all that is climbed.
         entropy_reduction: Over the dimensions, "mean" or "sum".
         gradient_decay: g <- gradient_decay * g + new; 1.0 is what the
             paper's released code does, 0.0 what the paper says.
+        objective: What is climbed beside the entropy.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
     """
@@ -136,13 +140,104 @@ def exp(
         TanhGaussian(
             threat_models.get(epsilon), entropy_reduction=entropy_reduction
         ),
-        objectives.cross_entropy,
+        objective,
         rule,
         num_steps=num_steps,
         num_samples=num_samples,
         entropy_weight=entropy_weight,
         name=f"EXP-{num_steps}",
     )
+
+
+def exp_am(
+    epsilon: float | Linf,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    seed: int = 0,
+) -> Amortized:
+    """Squashed Gaussians whose parameters a generator gives.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        input_shape: Of an image: height, width, channels.
+        width_factor: Of the generator; 1 is the paper's.
+        entropy_weight: lambda.
+        entropy_reduction: Over the dimensions, "mean" or "sum".
+        seed: Of the generator's weights.
+
+    Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
+    """
+    family = TanhGaussian(
+        threat_models.get(epsilon), entropy_reduction=entropy_reduction
+    )
+    generator = networks.explicit_generator(
+        input_shape, width_factor=width_factor, seed=seed
+    )
+    return Amortized(
+        Generated(family, generator),
+        entropy_weight=entropy_weight,
+        name="EXP-AM",
+    )
+
+
+def imp_am(
+    epsilon: float | Linf,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    entropy_weight: float = 0.01,
+    entropy_reduction: str = "mean",
+    entropy_threshold: float | None = None,
+    seed: int = 0,
+) -> Amortized:
+    """Noise pushed through a generator; arguments as in `exp_am`.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        input_shape: Of an image: height, width, channels.
+        width_factor: Of the generator and of q; 1 is the paper's.
+        entropy_weight: lambda, of log q(z | delta).
+        entropy_reduction: Over the dimensions of z, "mean" or "sum".
+        entropy_threshold: None is the paper's form; 0.9, with an
+            `entropy_weight` of 1, its authors' code.
+        seed: Of the networks' weights.
+
+    Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 4.
+    """
+    sizes = {"width_factor": width_factor, "seed": seed}
+    family = Implicit(
+        threat_models.get(epsilon),
+        networks.implicit_generator(input_shape, **sizes),
+        networks.posterior(input_shape, **sizes),
+        entropy_reduction=entropy_reduction,
+    )
+    return Amortized(
+        family,
+        entropy_weight=entropy_weight,
+        entropy_threshold=entropy_threshold,
+        name="IMP-AM",
+    )
+
+
+def l2l(
+    epsilon: float | Linf,
+    *,
+    input_shape: tuple[int, int, int],
+    width_factor: float = 1.0,
+    seed: int = 0,
+) -> Amortized:
+    """One perturbation for an image, given by a generator.
+
+    Reference: Jiang et al., Learning to Defend by Learning to Attack, 2018.
+    """
+    generator = networks.point_generator(
+        input_shape, width_factor=width_factor, seed=seed
+    )
+    family = Dirac(threat_models.get(epsilon), random_start=False)
+    return Amortized(Generated(family, generator), name="L2L")
 
 
 _RECIPES = {"fgsm": fgsm, "pgd": pgd, "mim": mim, "cw": cw, "exp": exp}

@@ -35,6 +35,11 @@ class Dirac:
             return self.threat_model.random_start(x, seed)
         return x
 
+    def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Takes outputs in [-1, 1] as delta / epsilon."""
+        delta = self.threat_model.epsilon * outputs
+        return self.threat_model.perturb(x, delta)
+
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
     ) -> tf.Tensor:

@@ -60,6 +60,14 @@ class TanhGaussian:
         del seed
         return {"mu": tf.zeros_like(x), "rho": tf.zeros_like(x)}
 
+    def from_network(
+        self, x: tf.Tensor, outputs: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Takes the first half of the channels as mu, the second as rho."""
+        del x
+        mu, rho = tf.split(outputs, 2, axis=-1)
+        return {"mu": mu, "rho": rho}
+
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
     ) -> tf.Tensor:

@@ -41,8 +41,9 @@ def feature_extractor(classifier: keras.Model) -> keras.Model:
         raise ValueError(
             "Argument `classifier` must be a functional model of one input, "
             "or a `keras.Sequential` that starts with a `keras.Input`: other "
-            "models have no graph in which to find the feature map. Build it as "
-            "`keras.Model(images, logits)`, or write the extractor yourself. "
+            "models have no graph in which to find the feature map. Build it "
+            "as `keras.Model(images, logits)`, or write the extractor "
+            "yourself. "
             f"Received: classifier={classifier}"
         )
 

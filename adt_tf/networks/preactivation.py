@@ -10,8 +10,8 @@
     )
 
 This is what `wide_resnet` and `preact_resnet18` have in common. A network is a
-3x3 convolution, stages of blocks, batch normalisation, ReLU,
-global average pooling and a dense layer. A block with weights W1, W2 computes
+3x3 convolution, stages of blocks, batch normalisation, ReLU, global average
+pooling and a dense layer. A block with weights W1, W2 computes
 
     a = relu(bn1(x))
     y = W2 * relu(bn2(W1 * a)) + shortcut

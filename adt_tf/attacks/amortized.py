@@ -1,0 +1,118 @@
+"""The amortised attack: a network, not a loop, gives the distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from adt_tf import objectives
+from adt_tf.attacks.base import AdversarialBatch, Attack
+from adt_tf.step_rules import normalize_gradient
+
+
+class Amortized(Attack):
+    """Draws perturbations from what networks make of [x, g1, g2].
+
+        g1 = grad_x CE(f(x), y),  g2 = grad_x CE(f(x + epsilon sign(g1)), y)
+
+    Both gradients are each example's own, divided by the mean of their
+    absolute values, so that nothing depends on the size of the batch or of
+    the loss. The networks ascend
+
+        mean [loss(x + delta) + regularizer],
+
+    the very scalar that the classifier descends, in the trainer's one step.
+
+    Args:
+        family: `Generated` or `Implicit`, with the networks.
+        entropy_weight: lambda.
+        entropy_threshold: None for the regulariser of the paper, lambda times
+            the entropy; a number for that of its authors' code, which stops
+            pushing beyond it: -lambda * relu(-entropy - threshold).
+        name: How tables call it.
+    """
+
+    def __init__(
+        self,
+        family: Any,
+        *,
+        entropy_weight: float = 0.0,
+        entropy_threshold: float | None = None,
+        name: str = "amortized",
+    ):
+        if entropy_weight < 0:
+            raise ValueError(
+                "Argument `entropy_weight` must not be negative. Received: "
+                f"entropy_weight={entropy_weight}"
+            )
+        super().__init__(family.threat_model, name)
+        self.family = family
+        self.networks = tuple(family.networks)
+        self.entropy_weight = entropy_weight
+        self.entropy_threshold = entropy_threshold
+
+    def solve(self, classifier, x, y, *, seed, jit_compile=False):
+        """Returns the conditioning [x, g1, g2] of the networks."""
+        value = objectives.cross_entropy(classifier, x, y, seed=seed)
+
+        def gradient(images):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(images)
+                total = tf.reduce_sum(value(images[:, tf.newaxis]))
+            return tape.gradient(total, images)
+
+        if jit_compile:
+            gradient = tf.function(gradient, jit_compile=True, autograph=False)
+        first = gradient(x)
+        epsilon = self.threat_model.epsilon
+        second = gradient(
+            self.threat_model.perturb(x, epsilon * tf.sign(first))
+        )
+        parts = [x, normalize_gradient(first), normalize_gradient(second)]
+        return tf.stop_gradient(tf.concat(parts, axis=-1))
+
+    def sample(self, x, solution, *, num_samples, seed, training=False):
+        """Draws from the distribution that the networks give."""
+        noise = self.family.noise(x, num_samples, seed)
+        x_adv, entropy = self.family.sample(
+            x, solution, noise, training=training
+        )
+        regularizer = self.entropy_weight * entropy
+        if self.entropy_threshold is not None:
+            regularizer = -self.entropy_weight * tf.nn.relu(
+                -entropy - self.entropy_threshold
+            )
+        return AdversarialBatch(x_adv, entropy, regularizer)
+
+    def as_tfp(self, x, solution):
+        """Returns the distribution for each image, over perturbations."""
+        return self.family.as_tfp(x, solution)
+
+    def fit(
+        self,
+        classifier: keras.Model,
+        dataset: Any,
+        *,
+        epochs: int = 1,
+        seed: int = 0,
+        verbose: int = 1,
+    ) -> keras.callbacks.History:
+        """Trains the networks against a classifier that stays as it is.
+
+        Args:
+            classifier: The Keras model to attack.
+            dataset: (images, labels), or a batched `tf.data.Dataset`.
+            epochs: Passes over the data.
+            seed: Of the noise.
+            verbose: As in `keras.Model.fit`.
+        """
+        from adt_tf.trainer import AdversarialTrainer
+
+        trainer = AdversarialTrainer(
+            classifier, self, seed=seed, train_classifier=False
+        )
+        trainer.compile()
+        data = dataset if isinstance(dataset, tuple) else (dataset,)
+        return trainer.fit(*data, epochs=epochs, verbose=verbose)

@@ -1,0 +1,101 @@
+"""The implicit distribution of ADT-IMP-AM: noise pushed through a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from adt_tf import seeds
+from adt_tf.threat_models import Linf
+
+tfd = tfp.distributions
+
+_REDUCTIONS = {"mean": tf.reduce_mean, "sum": tf.reduce_sum}
+
+
+class Implicit:
+    """Perturbations delta = epsilon * g(z; x, g1, g2), z ~ U(-1, 1).
+
+    It has no density. Its entropy is bounded from below, up to a constant, by
+
+        H(p) >= E_z log q(z | delta) + c,
+
+    with a diagonal Gaussian q whose means and variances a network reads off
+    delta / epsilon. `entropy` is that log q.
+
+    Args:
+        threat_model: The ball; the generator's tanh fills it.
+        generator: A Keras model from [conditioning, z] to [-1, 1].
+        posterior: A Keras model from delta / epsilon to 2 * latent_size
+            numbers, means and then (through softplus) variances.
+        latent_size: Dimensions of z.
+        entropy_reduction: "mean" over z's dimensions, or "sum".
+
+    Reference: Dong et al., Adversarial Distributional Training, App. A.3.
+    """
+
+    def __init__(
+        self,
+        threat_model: Linf,
+        generator: keras.Model,
+        posterior: keras.Model,
+        *,
+        latent_size: int = 64,
+        entropy_reduction: str = "mean",
+    ):
+        if entropy_reduction not in _REDUCTIONS:
+            raise ValueError(
+                "Argument `entropy_reduction` must be one of "
+                f"{sorted(_REDUCTIONS)}. Received: "
+                f"entropy_reduction={entropy_reduction!r}"
+            )
+        self.threat_model = threat_model
+        self.networks = (generator, posterior)
+        self.latent_size = latent_size
+        self.entropy_reduction = entropy_reduction
+
+    def noise(
+        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """Draws z [batch, k, latent_size] for each image."""
+        shape = [num_samples, self.latent_size]
+        noise = seeds.per_example(
+            lambda s: tf.random.stateless_uniform(shape, s, -1.0, 1.0), x, seed
+        )
+        return tf.ensure_shape(noise, [None, *shape])
+
+    def sample(
+        self,
+        x: tf.Tensor,
+        conditioning: tf.Tensor,
+        noise: tf.Tensor,
+        *,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns images [batch, k, ...] and log q(z | delta) [batch, k]."""
+        generator, posterior = self.networks
+        num_samples = noise.shape[1]
+        z = tf.reshape(noise, [-1, self.latent_size])
+        repeated = tf.repeat(conditioning, num_samples, axis=0)
+        direction = tf.cast(
+            generator([repeated, z], training=training), tf.float32
+        )
+        heads = tf.cast(posterior(direction, training=training), tf.float32)
+        mean, raw = tf.split(heads, 2, axis=-1)
+        q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))
+        log_q = _REDUCTIONS[self.entropy_reduction](q.log_prob(z), axis=-1)
+        shape = [-1, num_samples, *x.shape[1:]]
+        delta = self.threat_model.epsilon * tf.reshape(direction, shape)
+        x_adv = self.threat_model.perturb(x[:, tf.newaxis], delta)
+        return x_adv, tf.reshape(log_q, [-1, num_samples])
+
+    def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:
+        """An implicit distribution has no density to give."""
+        raise ValueError(
+            "An implicit distribution has no density, so there is no TFP "
+            "distribution of it. Draw samples by calling the attack, with "
+            "another seed for each."
+        )

@@ -1,0 +1,32 @@
+"""Counts the operations that a graph's results need."""
+
+import tensorflow as tf
+
+
+def reachable_kinds(function: tf.types.experimental.ConcreteFunction):
+    """The types of all operations reachable from outputs and side effects.
+
+    It follows calls, loop bodies and control inputs, so that what the runtime
+    prunes is not counted.
+    """
+    graph = function.graph
+    stack = [tensor.op for tensor in graph.outputs]
+    stack += list(graph.control_outputs)
+    kinds, seen = [], set()
+    while stack:
+        op = stack.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        kinds.append(op.type)
+        stack.extend(tensor.op for tensor in op.inputs)
+        stack.extend(op.control_inputs)
+        for key in ("body", "f"):
+            try:
+                name = op.get_attr(key).name
+            except ValueError:
+                continue
+            inner = op.graph._get_function(name).graph
+            stack.extend(tensor.op for tensor in inner.outputs)
+            stack.extend(inner.control_outputs)
+    return kinds

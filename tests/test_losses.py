@@ -1,0 +1,232 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adt_tf import losses
+from tests.conftest import make_convolutional
+
+LOSSES = {
+    "cross_entropy": losses.cross_entropy,
+    "smoothed": losses.smoothed_cross_entropy(0.5),
+    "trades": losses.trades(6.0),
+    "alp": losses.alp(),
+}
+
+
+@pytest.fixture
+def batch(linear):
+    """A batch with two samples an image, and its logits in float64."""
+    generator = np.random.default_rng(2)
+    x = generator.uniform(size=(5, 4, 4, 1)).astype("float32")
+    x_adv = generator.uniform(size=(5, 2, 4, 4, 1)).astype("float32")
+    y = np.array([0, 1, 2, 0, 1], "int32")
+    kernel, bias = (w.astype("float64") for w in linear.get_weights())
+    clean = x.reshape(5, 16) @ kernel + bias
+    logits = x_adv.reshape(5, 2, 16) @ kernel + bias
+    return tuple(map(tf.constant, (x, x_adv, y))), clean, logits
+
+
+def log_softmax(logits):
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def cross_entropy(logits, y):
+    return -np.array(
+        [log_softmax(z)[..., c] for z, c in zip(logits, y, strict=True)]
+    )
+
+
+def run(loss, classifier, x, x_adv, y, training=True):
+    with tf.GradientTape() as tape:
+        outcome = loss(classifier, x, x_adv, y, training=training)
+        total = tf.reduce_mean(outcome.value)
+    return outcome, tape.gradient(total, classifier.trainable_variables)
+
+
+def noisy(images, num_samples=2):
+    x, y = images
+    noise = np.random.default_rng(0).uniform(
+        -0.1, 0.1, (len(x), num_samples, *x.shape[1:])
+    )
+    x_adv = (x[:, None] + noise).astype("float32")
+    return tuple(map(tf.constant, (x, x_adv, y)))
+
+
+def assert_all_close(got, expected, **tolerances):
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, **tolerances)
+
+
+def test_cross_entropy_by_hand(linear, batch):
+    (x, x_adv, y), _, logits = batch
+    outcome = losses.cross_entropy(linear, x, x_adv, y, training=True)
+    expected = cross_entropy(logits, y.numpy()).mean(1)
+    np.testing.assert_allclose(outcome.value, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.1, 0.5])
+def test_smoothing_by_hand(linear, batch, label_smoothing):
+    (x, x_adv, y), _, logits = batch
+    loss = losses.smoothed_cross_entropy(label_smoothing)
+    outcome = loss(linear, x, x_adv, y, training=True)
+    # Three classes, so that each wrong one has half of the smoothing.
+    targets = np.full([5, 3], label_smoothing / 2)
+    targets[np.arange(5), y] = 1 - label_smoothing
+    expected = -(targets[:, None] * log_softmax(logits)).sum(-1).mean(1)
+    np.testing.assert_allclose(outcome.value, expected, rtol=1e-4)
+    assert outcome.clean_logits is None
+
+
+def test_no_smoothing_is_cross_entropy(convolutional, images):
+    arguments = noisy(images)
+    plain = run(losses.cross_entropy, convolutional, *arguments)
+    smoothed = run(
+        losses.smoothed_cross_entropy(0.0), convolutional, *arguments
+    )
+    np.testing.assert_allclose(plain[0].value, smoothed[0].value, rtol=1e-5)
+    assert_all_close(smoothed[1], plain[1], rtol=1e-3, atol=1e-5)
+
+
+def test_trades_by_hand(linear, batch):
+    (x, x_adv, y), clean, logits = batch
+    outcome = losses.trades(beta=3.0)(linear, x, x_adv, y, training=True)
+    log_p, log_q = log_softmax(clean)[:, None], log_softmax(logits)
+    kl = (np.exp(log_p) * (log_p - log_q)).sum(-1).mean(1)
+    expected = cross_entropy(clean, y.numpy()) + 3 * kl
+    np.testing.assert_allclose(outcome.value, expected, rtol=1e-4)
+    np.testing.assert_allclose(outcome.clean_logits, clean, rtol=1e-4)
+    np.testing.assert_allclose(outcome.adversarial_logits, logits, rtol=1e-4)
+
+
+def test_trades_without_beta_is_standard_training(convolutional, images):
+    x, x_adv, y = noisy(images)
+    outcome, gradients = run(losses.trades(0.0), convolutional, x, x_adv, y)
+    with tf.GradientTape() as tape:
+        logits = convolutional(x, training=True)
+        value = keras.losses.sparse_categorical_crossentropy(
+            y, logits, from_logits=True
+        )
+        total = tf.reduce_mean(value)
+    expected = tape.gradient(total, convolutional.trainable_variables)
+    np.testing.assert_allclose(outcome.value, value, rtol=1e-5)
+    assert_all_close(gradients, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_trades_sends_the_gradient_through_both_passes(linear, batch):
+    (x, x_adv, y), clean, logits = batch
+    _, (_, bias) = run(losses.trades(2.0), linear, x, x_adv, y)
+    p, q = np.exp(log_softmax(clean)), np.exp(log_softmax(logits))
+    log_ratio = log_softmax(clean)[:, None] - log_softmax(logits)
+    kl = (p[:, None] * log_ratio).sum(-1, keepdims=True)
+    # d KL / dz = p (log p/q - KL) of the clean and q - p of the other logits.
+    both = p[:, None] * (log_ratio - kl) + q - p[:, None]
+    expected = (p - np.eye(3)[y] + 2 * both.mean(1)).mean(0)
+    np.testing.assert_allclose(bias, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_trades_normalises_each_pass_by_its_own_statistics(images):
+    x, x_adv, y = noisy(images)
+    classifier, reference = make_convolutional(), make_convolutional()
+    outcome = losses.trades()(classifier, x, x_adv, y, training=True)
+    clean = reference(x, training=True)
+    flat = tf.reshape(x_adv, [24, 8, 8, 1])
+    logits = tf.reshape(reference(flat, training=True), [12, 2, 10])
+    np.testing.assert_allclose(outcome.clean_logits, clean, rtol=1e-4)
+    np.testing.assert_allclose(
+        outcome.adversarial_logits, logits, rtol=1e-3, atol=1e-4
+    )
+    # The moving averages have seen the clean, then the adversarial batch.
+    assert_all_close(
+        classifier.get_weights(), reference.get_weights(), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_alp_by_hand(linear, batch):
+    (x, x_adv, y), clean, logits = batch
+    outcome = losses.alp(weight=0.7)(linear, x, x_adv, y, training=True)
+    expected = (
+        0.5 * cross_entropy(clean, y.numpy())
+        + 0.5 * cross_entropy(logits, y.numpy()).mean(1)
+        + 0.7 * ((clean[:, None] - logits) ** 2).mean((1, 2))
+    )
+    np.testing.assert_allclose(outcome.value, expected, rtol=1e-4)
+    np.testing.assert_allclose(outcome.clean_logits, clean, rtol=1e-4)
+    np.testing.assert_allclose(outcome.adversarial_logits, logits, rtol=1e-4)
+
+
+def test_alp_normalises_the_mixed_batch(convolutional, images):
+    x, x_adv, y = noisy(images, num_samples=1)
+    outcome = losses.alp()(convolutional, x, x_adv, y, training=True)
+    mixed = convolutional(tf.concat([x, x_adv[:, 0]], axis=0), training=True)
+    np.testing.assert_allclose(
+        outcome.clean_logits, mixed[:12], rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ["trades", "alp"])
+def test_clean_images_pay_no_penalty(convolutional, images, name):
+    x, _, y = noisy(images)
+    x_adv = tf.repeat(x[:, tf.newaxis], 3, axis=1)
+    outcome = LOSSES[name](convolutional, x, x_adv, y, training=False)
+    expected = losses.cross_entropy(convolutional, x, x_adv, y, training=False)
+    np.testing.assert_allclose(
+        outcome.value, expected.value, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_graph_and_xla_agree_with_eager(images, name):
+    arguments = noisy(images)
+    loss, classifier = LOSSES[name], make_convolutional()
+    eager = run(loss, classifier, *arguments)
+    assert eager[0].value.shape == (12,)
+    assert eager[0].adversarial_logits.shape == (12, 2, 10)
+    for jit_compile in (False, True):
+
+        @tf.function(jit_compile=jit_compile, autograph=False)
+        def compiled(x, x_adv, y):
+            outcome, gradients = run(loss, classifier, x, x_adv, y)
+            return outcome.value, gradients
+
+        value, gradients = compiled(*arguments)
+        np.testing.assert_allclose(value, eager[0].value, rtol=1e-3, atol=1e-4)
+        assert_all_close(gradients, eager[1], rtol=1e-2, atol=1e-3)
+
+
+def test_names_show_the_parameters():
+    assert losses.trades(6.0).__name__ == "trades(beta=6)"
+    assert "alp(weight=0.5)" in repr(losses.alp())
+    assert "smoothed_cross_entropy(0.1)" in repr(
+        losses.smoothed_cross_entropy(0.1)
+    )
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: losses.trades(-1.0), "Argument `beta` must .* beta=-1.0"),
+        (lambda: losses.trades(float("nan")), "beta=nan"),
+        (lambda: losses.alp(-0.5), "Argument `weight` must .* weight=-0.5"),
+        (lambda: losses.smoothed_cross_entropy(1.0), "label_smoothing=1.0"),
+        (lambda: losses.smoothed_cross_entropy(-0.1), "must be at least 0"),
+    ],
+)
+def test_bad_arguments(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_smoothing_needs_two_classes():
+    def single(x, training):
+        return tf.zeros([len(x), 1])
+
+    with pytest.raises(ValueError, match="at least two outputs"):
+        losses.smoothed_cross_entropy(0.5)(
+            single,
+            tf.zeros([2, 4, 4, 1]),
+            tf.zeros([2, 1, 4, 4, 1]),
+            tf.zeros([2], tf.int32),
+            training=True,
+        )
