@@ -18,7 +18,8 @@ averaged weights, `SGD(use_ema=True)`, the order is: what saves the state for a
 resume (it must see the weights that are trained), then
 `keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, then `RobustCheckpoint`,
 which so measures and keeps the average. Batch-norm statistics are not averaged
-by it: they belong to the weights that are trained.
+by Keras: they belong to the weights that are trained. A `fit` that is stopped
+early leaves the classifier with those weights, so use the file.
 
 `warn_if_test_set` tells whether the held-out images are test images.
 """
@@ -110,8 +111,8 @@ class RobustCheckpoint(_Measuring):
     accuracy is higher than ever, writes two files: the classifier as a plain
     `.keras` file and, beside it, a `.json` file with its `epoch` (counted from
     1, as the progress bar does) and accuracies. Each is written beside and
-    then renamed, so a killed process leaves the last best. A resumed run reads
-    the `.json` file and goes on from that best.
+    then renamed, so a killed process leaves a best that is whole. A resumed
+    run reads the `.json` file and goes on from that best.
 
     Reference: Rice et al., Overfitting in Adversarially Robust Deep Learning,
     2020.
@@ -142,6 +143,7 @@ class RobustCheckpoint(_Measuring):
                 f"path={str(path)!r}"
             )
         self.record_path = self.path.with_suffix(".json")
+        self.partial = self.path.with_name(f"partial-{self.path.name}")
         self.best: dict[str, Any] | None = None
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
@@ -183,18 +185,22 @@ class RobustCheckpoint(_Measuring):
         }
 
     def _read(self) -> dict[str, Any] | None:
-        if not self.path.exists():
-            return None
         try:
             best = json.loads(self.record_path.read_text())
             found = {name: best[name] for name in self._measured_on()}
-            float(best["robust_accuracy"])
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            sha256, _ = best["sha256"], float(best["robust_accuracy"])
+        except (OSError, ValueError, TypeError, KeyError):
+            sha256 = None
+        if sha256 and sha256 == _sha256(self.partial):
+            os.replace(self.partial, self.path)
+        if not self.path.exists():
+            return None
+        if sha256 != _sha256(self.path):
             raise ValueError(
                 f"{self.path} exists, but {self.record_path} does not say how "
                 "robust it is, so nothing was changed. Move it away, or "
                 "choose another path."
-            ) from error
+            )
         if found != self._measured_on():
             raise ValueError(
                 f"{self.path} was chosen by {found}, which cannot be compared "
@@ -204,18 +210,25 @@ class RobustCheckpoint(_Measuring):
         return best
 
     def _write(self, best: dict[str, Any]) -> None:
-        files = (self.path, self.record_path)
-        partial = [path.with_name(f"partial-{path.name}") for path in files]
+        record = self.record_path.with_name(f"partial-{self.record_path.name}")
         try:
-            self.classifier.save(partial[0])
-            partial[1].write_text(json.dumps(best, indent=2) + "\n")
-            # The classifier first: were the process killed between the two,
-            # the resumed run would measure this epoch again and repeat both.
-            for source, target in zip(partial, files, strict=True):
-                os.replace(source, target)
-        finally:
-            for path in partial:
-                path.unlink(missing_ok=True)
+            self.classifier.save(self.partial)
+            best["sha256"] = _sha256(self.partial)
+            record.write_text(json.dumps(best, indent=2) + "\n")
+            os.replace(record, self.record_path)
+        except BaseException:
+            self.partial.unlink(missing_ok=True)
+            record.unlink(missing_ok=True)
+            raise
+        # Were the process killed here, `_read` would find the whole file that
+        # the record names, and rename it.
+        os.replace(self.partial, self.path)
+
+
+def _sha256(path: pathlib.Path) -> str | None:
+    if not path.exists():
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class CatastrophicOverfitting(_Measuring):
@@ -363,3 +376,43 @@ def _fingerprints(images: np.ndarray) -> list[bytes]:
     if images.dtype != np.uint8:
         images = np.rint(images * 255).astype(np.uint8)
     return [hashlib.sha256(image.tobytes()).digest() for image in images]
+
+
+class EpsilonWarmup(keras.callbacks.Callback):
+    """Lets epsilon grow over the first epochs, to help a start that fails.
+
+        epsilon_e = epsilon * min(1, (e + 1) / num_epochs),  e = 0, 1, ...
+
+    The step is traced anew in each of these epochs. Step sizes that are a
+    share of epsilon, as those of `attacks.pgd` are by default, grow with it.
+
+    Args:
+        num_epochs: After so many epochs epsilon has its value.
+    """
+
+    def __init__(self, num_epochs: int):
+        super().__init__()
+        if not isinstance(num_epochs, int) or num_epochs < 1:
+            raise ValueError(
+                "Argument `num_epochs` must be a positive integer. "
+                f"Received: num_epochs={num_epochs}"
+            )
+        self.num_epochs = num_epochs
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Remembers the value to reach."""
+        self.epsilon = self.model.attack.threat_model.epsilon
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Sets the epsilon of this epoch."""
+        share = min(1.0, (epoch + 1) / self.num_epochs)
+        threat_model = self.model.attack.threat_model
+        if threat_model.epsilon != share * self.epsilon:
+            threat_model.epsilon = share * self.epsilon
+            self.model.make_train_function(force=True)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Gives the value back, should training end before it is reached."""
+        self.model.attack.threat_model.epsilon = self.epsilon

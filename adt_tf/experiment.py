@@ -25,11 +25,19 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import attacks as attack_recipes
-from adt_tf import data, evaluation, methods, networks, saved_model
+from adt_tf import (
+    callbacks,
+    data,
+    evaluation,
+    methods,
+    networks,
+    saved_model,
+)
 from adt_tf.optimizers import SGD
 from adt_tf.trainer import AdversarialTrainer
 
 CLASSIFIER = "classifier.keras"
+BEST = "best.keras"
 EVALUATION = "evaluation.json"
 
 _METHOD_ARGUMENTS = (
@@ -60,6 +68,8 @@ class Experiment:
         batch_size: Of a step.
         seed: Of order and augmentation.
         augment: Whether images are cropped and flipped at random.
+        keep_best: Whether the best epoch by robust accuracy is kept.
+        epsilon_warmup: Epochs over which epsilon grows to its value.
     """
 
     trainer: AdversarialTrainer
@@ -69,6 +79,8 @@ class Experiment:
     batch_size: int
     seed: int
     augment: bool
+    keep_best: bool = False
+    epsilon_warmup: int = 0
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Experiment:
@@ -78,6 +90,11 @@ class Experiment:
                 raise ValueError(
                     f"--{name} must be at least 1. Received: {config[name]}"
                 )
+        if config["keep_best"] and not config["validation_examples"]:
+            raise ValueError(
+                "--keep_best chooses by a part held out of the training set: "
+                "say how large, as in --validation_examples=1000."
+            )
         arguments = {
             name: config[name]
             for name in _METHOD_ARGUMENTS
@@ -114,6 +131,8 @@ class Experiment:
                 _schedule(config, steps),
                 momentum=config["momentum"],
                 l2=config["weight_decay"],
+                use_ema=config["ema_momentum"] is not None,
+                ema_momentum=config["ema_momentum"] or 0.99,
             ),
             jit_compile=jit[config["jit_compile"]],
         )
@@ -128,6 +147,8 @@ class Experiment:
             config["batch_size"],
             config["seed"],
             augment,
+            config["keep_best"],
+            config["epsilon_warmup"],
         )
 
     def train(self, workdir: str | pathlib.Path) -> None:
@@ -162,23 +183,41 @@ class Experiment:
             shuffle=False,
             initial_epoch=epoch,
             epochs=self.epochs,
-            callbacks=[
-                keras.callbacks.TensorBoard(
-                    str(workdir / "tensorboard"), write_graph=False
-                ),
-                keras.callbacks.CSVLogger(
-                    str(workdir / "metrics.csv"), append=True
-                ),
-                keras.callbacks.LambdaCallback(
-                    on_epoch_end=lambda epoch, logs: manager.save(epoch + 1)
-                ),
-            ],
+            callbacks=self._callbacks(workdir, manager),
         )
         _save(trainer.classifier, workdir / CLASSIFIER)
         print(
             f"Trained in {time.time() - start:.0f} s. The classifier is "
             f"{workdir / CLASSIFIER}"
         )
+
+    def _callbacks(self, workdir, manager) -> list[keras.callbacks.Callback]:
+        """In order: the state, averaged weights, measures, logs."""
+        epsilon = self.trainer.attack.threat_model.epsilon
+        chosen = [
+            keras.callbacks.LambdaCallback(
+                on_epoch_end=lambda epoch, logs: manager.save(epoch + 1)
+            )
+        ]
+        if self.trainer.optimizer.use_ema:
+            chosen.append(keras.callbacks.SwapEMAWeights(swap_on_epoch=True))
+        if self.epsilon_warmup:
+            chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
+        if self.keep_best:
+            chosen.append(
+                callbacks.RobustCheckpoint(
+                    self.validation_data, epsilon, workdir / BEST
+                )
+            )
+        return [
+            *chosen,
+            keras.callbacks.TensorBoard(
+                str(workdir / "tensorboard"), write_graph=False
+            ),
+            keras.callbacks.CSVLogger(
+                str(workdir / "metrics.csv"), append=True
+            ),
+        ]
 
     def _steps(self) -> int:
         return data.steps_per_epoch(self.train_data, self.batch_size)
@@ -241,14 +280,17 @@ def export_workdir(
 
 
 def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
-    """Loads the classifier that a finished run has written."""
+    """Loads the classifier of a finished run: the best kept, or the last."""
     path = pathlib.Path(workdir) / CLASSIFIER
     if not path.is_file():
         raise ValueError(
             f"{path} does not exist: the run has not finished. Train it with "
             "scripts/train.py first."
         )
-    return keras.saving.load_model(path, safe_mode=True, compile=False)
+    best = path.with_name(BEST)
+    return keras.saving.load_model(
+        best if best.exists() else path, safe_mode=True, compile=False
+    )
 
 
 def _load(

@@ -89,7 +89,7 @@ def fea_scatter(
     attack = attacks.pgd(
         threat_model,
         num_steps=1,
-        step_size=threat_model.epsilon,
+        step_size=lambda: threat_model.epsilon,
         objective=objectives.transport_distance,
         name="feature scattering",
     )

@@ -31,12 +31,11 @@ class StepRule(NamedTuple):
     update: Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
-def _positive(name: str, value: float) -> float:
+def _positive(name: str, value: float) -> None:
     if not value > 0:
         raise ValueError(
             f"Argument `{name}` must be above 0. Received: {name}={value}"
         )
-    return value
 
 
 def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
@@ -46,17 +45,23 @@ def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(gradient, scale)
 
 
-def sign(step_size: float) -> StepRule:
-    """p <- p + step_size * sign(g), the steepest ascent in l-infinity."""
-    _positive("step_size", step_size)
+def sign(step_size: float | Callable[[], float]) -> StepRule:
+    """p <- p + step_size * sign(g), the steepest ascent in l-infinity.
+
+    Args:
+        step_size: A number, or a function that gives one when the step is
+            traced, such as a share of an epsilon that is being warmed up.
+    """
+    size = step_size if callable(step_size) else lambda: step_size
+    _positive("step_size", size())
 
     def update(params, gradients, state):
         moved = map_structure(
-            lambda p, g: p + step_size * tf.sign(g), params, gradients
+            lambda p, g: p + size() * tf.sign(g), params, gradients
         )
         return moved, state
 
-    return StepRule(f"sign({step_size:.4g})", lambda params: (), update)
+    return StepRule(f"sign({size():.4g})", lambda params: (), update)
 
 
 def accumulate(
@@ -81,15 +86,16 @@ def accumulate(
     return StepRule(name, init, update)
 
 
-def momentum(step_size: float, decay: float = 1.0) -> StepRule:
+def momentum(
+    step_size: float | Callable[[], float], decay: float = 1.0
+) -> StepRule:
     """m <- decay * m + g / mean|g|;  p <- p + step_size * sign(m).
 
     The mean is over each example's own gradient.
 
     Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
     """
-    rule = accumulate(sign(step_size), decay, normalize_gradient)
-    return rule._replace(name=f"momentum({step_size:.4g}, {decay:g})")
+    return accumulate(sign(step_size), decay, normalize_gradient)
 
 
 def adam(

@@ -59,6 +59,11 @@ def define_experiment_flags() -> None:
     )
     number("momentum", 0.9, "Of SGD.")
     number("weight_decay", 2e-4, "L2 term in the gradient, on all weights.")
+    flags.DEFINE_boolean(
+        "keep_best", False, "Keep the best epoch by robust accuracy (PGD-10)."
+    )
+    number("ema_momentum", None, "Average the weights, such as 0.999.")
+    count("epsilon_warmup", 0, "Epochs over which epsilon grows to its value.")
     count("seed", 0, "Of weights, order, augmentation and noise.")
     flags.DEFINE_enum(
         "jit_compile",

@@ -1,4 +1,6 @@
+import hashlib
 import json
+import os
 import pathlib
 import re
 import warnings
@@ -127,8 +129,8 @@ def play(trainer, callback, scenes, steps=1):
         trainer.classifier.set_weights(linear_weights(*weights))
         callback.on_epoch_end(epoch, {"accuracy": accuracy})
         if trainer.stop_training:
-            break
-    return epoch + 1
+            return epoch + 1
+    return len(scenes)
 
 
 def files(directory):
@@ -149,6 +151,7 @@ def test_keeps_the_most_robust_epoch_of_a_real_training(dilemma, tmp_path):
     kept = keras.saving.load_model(path)
     assert_same_weights(kept.get_weights(), record.epochs[best], atol=0)
     assert json.loads(path.with_suffix(".json").read_text()) == {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "epoch": best + 1,
         "natural_accuracy": history["val_natural_accuracy"][best],
         "robust_accuracy": by_hand[best],
@@ -193,9 +196,9 @@ def test_a_resumed_run_keeps_the_better_one(trainer, dilemma, tmp_path):
     path = tmp_path / "best.keras"
     play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     before = files(tmp_path)
-    # Equal and worse ones leave the files alone.
+    # Worse ones, and others as good, leave the files alone.
     resumed = RobustCheckpoint(dilemma, ATTACK, path)
-    play(trainer, resumed, [(ROBUST, 0.9), (FRAGILE, 1.0)])
+    play(trainer, resumed, [(FRAGILE, 1.0), ((2.0, 0.0), 0.9)])
     assert files(tmp_path) == before
     assert resumed.best["epoch"] == 1
 
@@ -244,6 +247,32 @@ def test_a_failed_write_leaves_the_last_best(
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("earlier", [[], [(FRAGILE, 1.0)]])
+def test_a_run_killed_between_the_renames_goes_on(
+    earlier, trainer, dilemma, tmp_path, monkeypatch
+):
+    path = tmp_path / "best.keras"
+    checkpoint = RobustCheckpoint(dilemma, ATTACK, path)
+    play(trainer, checkpoint, earlier)
+    rename, done = os.replace, []
+
+    def once(source, target):
+        if done:
+            raise KeyboardInterrupt
+        done.append(rename(source, target))
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("os.replace", once)
+        play(trainer, checkpoint, [(ROBUST, 0.9)])
+    # It counts as the best: the epochs after it are worse, or as good.
+    resumed = RobustCheckpoint(dilemma, ATTACK, path)
+    play(trainer, resumed, [(FRAGILE, 1.0), ((2.0, 0.0), 0.9)])
+    assert resumed.best["epoch"] == 1
+    assert set(files(tmp_path)) == {"best.json", "best.keras"}
+    kept = keras.saving.load_model(path).get_weights()
+    assert_same_weights(kept, linear_weights(*ROBUST), atol=0)
+
+
 def test_a_diverged_classifier_is_an_error_and_leaves_the_best(
     trainer, dilemma, tmp_path
 ):
@@ -255,7 +284,12 @@ def test_a_diverged_classifier_is_an_error_and_leaves_the_best(
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("record", [None, "{", "{}", "[]"])
+OTHER = (
+    '{"attack": "", "num_examples": 100, "robust_accuracy": 0, "sha256": ""}'
+)
+
+
+@pytest.mark.parametrize("record", [None, "{", "{}", "[]", OTHER])
 def test_a_file_of_unknown_origin_is_not_overwritten(
     record, trainer, dilemma, tmp_path
 ):
@@ -383,16 +417,24 @@ def test_a_model_that_is_no_trainer_is_refused(dilemma):
         fit(classifier, dilemma, [CatastrophicOverfitting(dilemma, EPSILON)])
 
 
+@pytest.mark.parametrize(
+    "scale",
+    [
+        np.asarray,
+        lambda x: x / 255,
+        lambda x: data.scale_images(x).numpy(),
+        lambda x: np.nextafter((x / 255).astype("float32"), np.float32(0)),
+    ],
+)
 @pytest.mark.parametrize("shared", [1, 5])
-def test_warns_of_test_images(shared):
-    generator = np.random.default_rng(0)
-    pixels = generator.integers(0, 256, (20, 4, 4, 1)).astype("uint8")
-    validation, test = pixels[:5], pixels[5:]
-    assert warn_if_test_set(validation, test) == 0
-    # Scaled in one of the usual ways, the images are still the same.
-    test = np.concatenate([test, validation[:shared]]) / 255
+def test_warns_of_test_images(shared, scale):
+    pixels = np.arange(20 * 16).astype("uint8").reshape(20, 4, 4, 1)
+    validation, test = pixels[:5], pixels[5:15]
+    assert warn_if_test_set(validation, scale(test)) == 0
+    # Scaled in any of the usual ways, an image is still the same.
+    test = np.concatenate([test, validation[:shared]])
     with pytest.warns(UserWarning, match=f"{shared} of 5 .* the test set"):
-        assert warn_if_test_set(validation, test) == shared
+        assert warn_if_test_set(validation, scale(test)) == shared
 
 
 OPTIMIZERS = {

@@ -39,7 +39,7 @@ def fgsm(
     return GradientAscent(
         Dirac(threat_model, random_start=False),
         objective,
-        step_rules.sign(threat_model.epsilon),
+        step_rules.sign(lambda: threat_model.epsilon),
         num_steps=1,
         name=name,
     )
@@ -62,7 +62,7 @@ def pgd(
     return GradientAscent(
         Dirac(threat_model),
         objective,
-        step_rules.sign(step_size or threat_model.epsilon / 4),
+        step_rules.sign(step_size or (lambda: threat_model.epsilon / 4)),
         num_steps=num_steps,
         name=name or f"PGD-{num_steps}",
     )
@@ -83,7 +83,9 @@ def mim(
     return GradientAscent(
         Dirac(threat_model),
         objectives.cross_entropy,
-        step_rules.momentum(step_size or threat_model.epsilon / 4, decay),
+        step_rules.momentum(
+            step_size or (lambda: threat_model.epsilon / 4), decay
+        ),
         num_steps=num_steps,
         name=f"MIM-{num_steps}",
     )
