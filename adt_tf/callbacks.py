@@ -412,6 +412,7 @@ class EpsilonWarmup(keras.callbacks.Callback):
         if threat_model.epsilon != share * self.epsilon:
             threat_model.epsilon = share * self.epsilon
             self.model.make_train_function(force=True)
+            self.model.make_test_function(force=True)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Gives the value back, should training end before it is reached."""

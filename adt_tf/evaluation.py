@@ -8,6 +8,7 @@ report.accuracy["PGD-20"], report.robust_accuracy
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,10 +119,7 @@ def evaluate(
             "`attack.name` to tell them apart."
         )
     images, labels = data.as_arrays(dataset)
-    predict = tf.function(
-        lambda x: tf.cast(classifier(x, training=False), tf.float32),
-        autograph=False,
-    )
+    predict = _predict_function(classifier)
     outcomes = {name: np.zeros(len(labels), bool) for name in (NATURAL, *names)}
     starts = range(0, len(labels), batch_size)
     bar = keras.utils.Progbar(
@@ -145,6 +143,22 @@ def evaluate(
             bar.add(1, [(name, float(np.mean(done)))])
     descriptions = {attack.name: repr(attack) for attack in attacks}
     return Report(outcomes, descriptions, seed)
+
+
+_PREDICT = weakref.WeakKeyDictionary()
+
+
+def _predict_function(classifier: Any) -> Any:
+    """Traces a classifier once, and forgets it with it."""
+    if classifier not in _PREDICT:
+        # A strong reference here would keep the classifier alive for ever.
+        reference = weakref.ref(classifier)
+        _PREDICT[classifier] = tf.function(
+            lambda x: tf.cast(reference()(x, training=False), tf.float32),
+            autograph=False,
+            reduce_retracing=True,
+        )
+    return _PREDICT[classifier]
 
 
 def _padded(x: np.ndarray, y: np.ndarray, size: int):

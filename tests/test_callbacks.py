@@ -13,6 +13,7 @@ import adt_tf
 from adt_tf import attacks, data, methods
 from adt_tf.callbacks import (
     CatastrophicOverfitting,
+    EpsilonWarmup,
     RobustCheckpoint,
     warn_if_test_set,
 )
@@ -519,3 +520,41 @@ def average_by_hand(steps, trained, momentum):
 def distance(ours, theirs):
     pairs = zip(ours, theirs, strict=True)
     return max(np.abs(a - b).max() for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", ["at_pgd", "adt_exp"])
+def test_epsilon_warms_up(name, images):
+    x, y = images
+    seen = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(
+                (
+                    self.model.attack.threat_model.epsilon,
+                    logs["perturbation"],
+                    logs["val_perturbation"],
+                )
+            )
+
+    method = methods.get(name, epsilon=0.2, num_steps=3)
+    trainer = adt_tf.AdversarialTrainer(
+        make_convolutional(), method.attack, method.loss
+    )
+    trainer.compile(keras.optimizers.SGD(0.0))
+    trainer.fit(
+        x,
+        y,
+        epochs=4,
+        validation_data=(x, y),
+        verbose=0,
+        callbacks=[EpsilonWarmup(3), Watch()],
+    )
+    np.testing.assert_allclose(
+        [row[0] for row in seen], [0.2 / 3, 0.4 / 3, 0.2, 0.2]
+    )
+    # Steps grow with epsilon, so the share of the ball that is used stays.
+    shares = [share for row in seen for share in row[1:]]
+    assert max(shares) - min(shares) < 0.15 and max(shares) <= 1.00001
+    with pytest.raises(ValueError, match="num_epochs"):
+        EpsilonWarmup(0)

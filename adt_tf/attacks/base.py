@@ -142,7 +142,7 @@ class Attack:
     def _function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
         """Traces a task once for each classifier, and forgets it with it."""
         functions = self._compiled.setdefault(classifier, {})
-        key = (task, jit_compile)
+        key = (task, jit_compile, self.threat_model.epsilon)
         if key in functions:
             return functions[key]
         # A strong reference here would keep the classifier alive for ever.
