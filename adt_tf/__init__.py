@@ -14,11 +14,15 @@
 
 The parts, in the order in which they build on each other: `threat_models`,
 `distributions`, `objectives`, `step_rules`, `attacks`, `losses`, `trainer`,
-`methods`; beside them `networks`, `data`, `evaluation` and `export`.
+`methods`; beside them `networks`, `data`, `optimizers`, `callbacks`,
+`evaluation` and `saved_model`.
 """
+
+import importlib.metadata
 
 from adt_tf import (
     attacks,
+    callbacks,
     data,
     distributions,
     losses,
@@ -33,11 +37,12 @@ from adt_tf.evaluation import evaluate
 from adt_tf.saved_model import export
 from adt_tf.trainer import AdversarialTrainer
 
-__version__ = "0.1.0"
+__version__ = importlib.metadata.version("adt_tf")
 
 __all__ = [
     "AdversarialTrainer",
     "attacks",
+    "callbacks",
     "data",
     "distributions",
     "evaluate",
