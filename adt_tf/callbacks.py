@@ -385,6 +385,7 @@ class EpsilonWarmup(keras.callbacks.Callback):
 
     The step is traced anew in each of these epochs. Step sizes that are a
     share of epsilon, as those of `attacks.pgd` are by default, grow with it.
+    The validation that `fit` runs has the epoch's epsilon as well.
 
     Args:
         num_epochs: After so many epochs epsilon has its value.
@@ -407,13 +408,15 @@ class EpsilonWarmup(keras.callbacks.Callback):
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Sets the epsilon of this epoch."""
-        share = min(1.0, (epoch + 1) / self.num_epochs)
-        threat_model = self.model.attack.threat_model
-        if threat_model.epsilon != share * self.epsilon:
-            threat_model.epsilon = share * self.epsilon
-            self.model.make_train_function(force=True)
-            self.model.make_test_function(force=True)
+        self._set(self.epsilon * min(1.0, (epoch + 1) / self.num_epochs))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Gives the value back, should training end before it is reached."""
-        self.model.attack.threat_model.epsilon = self.epsilon
+        self._set(self.epsilon)
+
+    def _set(self, epsilon: float) -> None:
+        threat_model = self.model.attack.threat_model
+        if threat_model.epsilon != epsilon:
+            threat_model.epsilon = epsilon
+            self.model.make_train_function(force=True)
+            self.model.make_test_function(force=True)

@@ -70,6 +70,7 @@ class Experiment:
         augment: Whether images are cropped and flipped at random.
         keep_best: Whether the best epoch by robust accuracy is kept.
         epsilon_warmup: Epochs over which epsilon grows to its value.
+        epsilon: Radius of the attack that chooses the best epoch.
     """
 
     trainer: AdversarialTrainer
@@ -81,6 +82,7 @@ class Experiment:
     augment: bool
     keep_best: bool = False
     epsilon_warmup: int = 0
+    epsilon: float = 8 / 255
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Experiment:
@@ -89,6 +91,11 @@ class Experiment:
             if config[name] < 1:
                 raise ValueError(
                     f"--{name} must be at least 1. Received: {config[name]}"
+                )
+        for name in ("learning_rate", "weight_decay", "epsilon_warmup"):
+            if config[name] < 0:
+                raise ValueError(
+                    f"--{name} must not be negative. Received: {config[name]}"
                 )
         if config["keep_best"] and not config["validation_examples"]:
             raise ValueError(
@@ -132,7 +139,9 @@ class Experiment:
                 momentum=config["momentum"],
                 l2=config["weight_decay"],
                 use_ema=config["ema_momentum"] is not None,
-                ema_momentum=config["ema_momentum"] or 0.99,
+                ema_momentum=0.99
+                if config["ema_momentum"] is None
+                else config["ema_momentum"],
             ),
             jit_compile=jit[config["jit_compile"]],
         )
@@ -149,6 +158,7 @@ class Experiment:
             augment,
             config["keep_best"],
             config["epsilon_warmup"],
+            config["epsilon"],
         )
 
     def train(self, workdir: str | pathlib.Path) -> None:
@@ -168,6 +178,7 @@ class Experiment:
             return
         if done:
             print(f"Going on after epoch {epoch} of {self.epochs}.")
+        _drop_rows(workdir / "metrics.csv", epoch)
         start = time.time()
         self.trainer.fit(
             data.train_pipeline(
@@ -192,21 +203,31 @@ class Experiment:
         )
 
     def _callbacks(self, workdir, manager) -> list[keras.callbacks.Callback]:
-        """In order: the state, averaged weights, measures, logs."""
-        epsilon = self.trainer.attack.threat_model.epsilon
-        chosen = [
-            keras.callbacks.LambdaCallback(
-                on_epoch_end=lambda epoch, logs: manager.save(epoch + 1)
-            )
-        ]
+        """In order: averaged weights, the state, measures, logs.
+
+        The state is saved when the next epoch begins, and at the end: after
+        all that an epoch leaves behind is on the disk, and after averaged
+        weights have been swapped back for those that are trained.
+        """
+        start = int(self.trainer.optimizer.iterations) // self._steps()
+        chosen = []
         if self.trainer.optimizer.use_ema:
             chosen.append(keras.callbacks.SwapEMAWeights(swap_on_epoch=True))
+        chosen.append(
+            keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda epoch, logs: (
+                    manager.save(epoch) if epoch > start else None
+                ),
+                on_epoch_end=_check_finite,
+                on_train_end=lambda logs: manager.save(self.epochs),
+            )
+        )
         if self.epsilon_warmup:
             chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
         if self.keep_best:
             chosen.append(
                 callbacks.RobustCheckpoint(
-                    self.validation_data, epsilon, workdir / BEST
+                    self.validation_data, self.epsilon, workdir / BEST
                 )
             )
         return [
@@ -231,8 +252,12 @@ def evaluate_workdir(
     test_examples: int | None = None,
     batch_size: int = 128,
     output: str | None = None,
+    given: Sequence[str] = (),
 ) -> evaluation.Report:
-    """Attacks the classifier of a workdir and writes evaluation.json."""
+    """Attacks the classifier of a workdir and writes evaluation.json.
+
+    `given` are flags that differ from the run's, for the command it records.
+    """
     chosen = [attack_recipes.get(n, config["epsilon"]) for n in attacks]
     classifier = load_classifier(workdir)
     test = _load(config, "test", test_examples)
@@ -242,11 +267,15 @@ def evaluate_workdir(
     print(f"{config['method']} on {test.name}")
     print(report)
     path = pathlib.Path(output or pathlib.Path(workdir) / EVALUATION)
-    details = {
-        "command": f"python scripts/evaluate.py --workdir={workdir} "
-        f"--attacks={','.join(attacks)}"
-        + (f" --test_examples={test_examples}" if test_examples else ""),
-    } | {
+    command = [
+        "python scripts/evaluate.py",
+        f"--workdir={workdir}",
+        f"--attacks={','.join(attacks)}",
+        *given,
+    ]
+    if test_examples:
+        command.append(f"--test_examples={test_examples}")
+    details = {"command": " ".join(command)} | {
         name: config[name]
         for name in ("method", "dataset", "data_dir", "network", "epsilon")
     }
@@ -316,6 +345,11 @@ def _schedule(config: dict[str, Any], steps: int) -> Any:
             "--drop_after must be whole numbers of epochs, as in 100,150. "
             f"Received: {','.join(config['drop_after'])}"
         ) from error
+    if drops != sorted(set(drops)) or min(drops, default=1) < 1:
+        raise ValueError(
+            "--drop_after must be increasing numbers of epochs from 1 on, as "
+            f"in 100,150. Received: {','.join(config['drop_after'])}"
+        )
     if not drops:
         return rate
     # Keras keeps the first rate while iterations <= boundary; step n is taken
@@ -324,6 +358,24 @@ def _schedule(config: dict[str, Any], steps: int) -> Any:
         [steps * epoch - 1 for epoch in drops],
         [rate * 0.1**n for n in range(len(drops) + 1)],
     )
+
+
+def _check_finite(epoch: int, logs: dict[str, Any]) -> None:
+    """Stops a run that has diverged before its state is saved."""
+    if not np.isfinite(logs["loss"]):
+        raise ValueError(
+            f"The loss of epoch {epoch + 1} is not finite. The state before "
+            "it is kept in checkpoints/. Try a smaller --learning_rate, or "
+            "--epsilon_warmup, in another --workdir."
+        )
+
+
+def _drop_rows(path: pathlib.Path, epoch: int) -> None:
+    """Drops what a killed run has logged of epochs that are run again."""
+    if path.exists():
+        header, *rows = path.read_text().splitlines(keepends=True)
+        kept = [row for row in rows if int(row.split(",")[0]) < epoch]
+        _write_text(path, "".join([header, *kept]))
 
 
 def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:

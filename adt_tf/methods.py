@@ -201,7 +201,7 @@ def adt_exp_am(
         epsilon,
         input_shape=input_shape,
         width_factor=width_factor,
-        entropy_weight=entropy_weight * (beta or 1.0),
+        entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
         seed=seed,
     )
@@ -240,7 +240,7 @@ def adt_imp_am(
         epsilon,
         input_shape=input_shape,
         width_factor=width_factor,
-        entropy_weight=entropy_weight * (beta or 1.0),
+        entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
         entropy_threshold=entropy_threshold,
         seed=seed,

@@ -35,12 +35,16 @@ def write(
         output: Where report.md and its pictures go.
     """
     results = [_read(pathlib.Path(workdir)) for workdir in workdirs]
-    settings = {(r["dataset"], r["epsilon"]) for r in results}
+    settings = {
+        (r["dataset"], r["epsilon"], r["num_examples"], r["seed"])
+        for r in results
+    }
     columns = {tuple(r["accuracy"]) for r in results}
     if len(settings) > 1 or len(columns) > 1:
         raise ValueError(
-            "A report compares runs of one data set and epsilon under the "
-            f"same attacks. Received: {sorted(settings)} under "
+            "A report compares runs on the same examples under the same "
+            "attacks. Received (data set, epsilon, examples, seed of the "
+            f"attacks): {sorted(settings)} under "
             f"{sorted(columns)}; evaluate them alike, or write two reports."
         )
     output = pathlib.Path(output)

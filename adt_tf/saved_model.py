@@ -9,7 +9,9 @@ served.signatures["serving_bytes"](images=files)   # PNG or JPEG bytes
 
 from __future__ import annotations
 
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,7 +82,13 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         ),
     ):
         archive.add_endpoint(name, function, input_signature=[spec])
-    archive.write_out(str(path), verbose=False)
+    # Written beside, then renamed: a killed process leaves nothing half done.
+    partial = path.with_name(f"partial-{path.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    archive.write_out(str(partial), verbose=False)
+    if path.exists():
+        path.rmdir()
+    os.replace(partial, path)
 
 
 def _image_shape(classifier: keras.Model) -> tuple[int, int, int]:
@@ -151,8 +159,11 @@ bytes_in = np.round(expected["images"] * 255).astype(np.uint8)
 plain = served["serving_uint8"](images=tf.constant(bytes_in))
 files = tf.stack([tf.io.encode_png(image) for image in bytes_in])
 decoded = served["serving_bytes"](images=files)
-gap = np.abs(plain["logits"] - decoded["logits"]).max()
-assert gap < 1e-3, f"uint8 and PNG differ by {gap}"
+scaled = (bytes_in / 255).astype(np.float32)
+floats = served["serving_default"](images=tf.constant(scaled))
+for name, other in (("uint8", plain), ("PNG", decoded)):
+    gap = np.abs(floats["logits"] - other["logits"]).max()
+    assert gap < 1e-3, f"floats and {name} differ by {gap}"
 one = served["serving_default"](images=tf.constant(expected["images"][:1]))
 assert one["label"].shape == (1,)
 print(error)

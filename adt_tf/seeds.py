@@ -12,6 +12,7 @@ same in any batch, on any number of devices, and after a resume.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -19,7 +20,8 @@ import tensorflow as tf
 
 def make(seed: int | tf.Tensor) -> tf.Tensor:
     """Returns an int32 [2] seed from a whole number (or such a seed as is)."""
-    if isinstance(seed, int):
+    if isinstance(seed, numbers.Integral):
+        seed = int(seed)
         # Both halves are kept, so that any 64-bit number is a seed of its own.
         low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
         return tf.constant(

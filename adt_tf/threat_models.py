@@ -8,6 +8,7 @@ threat_model.check(x, x_adv)               # raises if it is neither
 from __future__ import annotations
 
 import math
+import numbers
 
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -118,6 +119,11 @@ class Linf:
 
 def get(threat_model: float | Linf) -> Linf:
     """Returns a threat model as is, or `Linf(epsilon)` for a number."""
-    if isinstance(threat_model, (int, float)):
+    if isinstance(threat_model, numbers.Real):
         return Linf(threat_model)
+    if not isinstance(threat_model, Linf):
+        raise ValueError(
+            "Argument `epsilon` must be a number or a threat model such as "
+            f"`Linf(8 / 255)`. Received: epsilon={threat_model!r}"
+        )
     return threat_model

@@ -161,8 +161,9 @@ class AdversarialTrainer(keras.Model):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """The metrics that are reset at each epoch."""
-        compiled = [m for m in super().metrics if m.name != "loss"]
-        return [*self.trackers.values(), *compiled]
+        own = list(self.trackers.values())
+        names = {metric.name for metric in own}
+        return own + [m for m in super().metrics if m.name not in names]
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the outer problem, after the inner one is solved.
@@ -184,12 +185,17 @@ class AdversarialTrainer(keras.Model):
             penalties = self.classifier.losses
             loss += tf.add_n(penalties) if penalties else 0.0
             saddle = loss + tf.reduce_mean(batch.regularizer)
-            scaled = self.optimizer.scale_loss(saddle)
+            # Optimisers sum the gradients of replicas.
+            strategy = tf.distribute.get_strategy()
+            shared = saddle / strategy.num_replicas_in_sync
+            scaled = self.optimizer.scale_loss(shared)
         gradients = tape.gradient(scaled, [*theta, *phi])
         if theta:
             self.optimizer.apply(gradients[: len(theta)], theta)
         if phi:
-            ascent = [-gradient for gradient in gradients[len(theta) :]]
+            # The classifier's optimiser undoes its own loss scaling only.
+            scale = self.optimizer.scale_loss(tf.constant(1.0))
+            ascent = [-g / scale for g in gradients[len(theta) :]]
             self.attack_optimizer.apply(ascent, phi)
         return self._report(x, y, weights, loss, batch, outcome)
 
@@ -213,11 +219,10 @@ class AdversarialTrainer(keras.Model):
                 "(image, label), or `fit(images, labels)`."
             )
         x, y = checks.as_batch(x, y)
-        return (
-            checks.assert_images(x, self.attack.threat_model.bounds),
-            (y),
-            weights,
-        )
+        x = checks.assert_images(x, self.attack.threat_model.bounds)
+        if weights is not None:
+            weights = tf.reshape(weights, [-1])
+        return x, y, weights
 
     def _solve(self, x, y, seed):
         return self.attack.solve(
@@ -243,11 +248,15 @@ class AdversarialTrainer(keras.Model):
             y,
             training=training and self.train_classifier,
         )
-        return batch, outcome
-
-    def _report(self, x, y, weights, loss, batch, outcome):
+        # Before the update, so that nothing is lost where they fail.
         logits = checks.assert_logits(outcome.adversarial_logits)
         y = checks.assert_labels(y, logits.shape[-1])
+        with tf.control_dependencies([logits, y]):
+            value = tf.identity(outcome.value)
+        return batch, outcome._replace(value=value, adversarial_logits=logits)
+
+    def _report(self, x, y, weights, loss, batch, outcome):
+        logits = outcome.adversarial_logits
         distance = tf.abs(batch.x_adv - x[:, tf.newaxis])
         updates = {
             "loss": loss,
@@ -260,7 +269,8 @@ class AdversarialTrainer(keras.Model):
             )
             updates["clean_accuracy"] = tf.cast(predicted == y, tf.float32)
         for name, value in updates.items():
-            self.trackers[name].update_state(value)
+            size = tf.shape(x)[0] if name == "loss" else None
+            self.trackers[name].update_state(value, sample_weight=size)
         repeated = tf.repeat(y, self.outer_samples)
         if weights is not None:
             weights = tf.repeat(weights, self.outer_samples)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -73,11 +74,10 @@ def define_experiment_flags() -> None:
     )
 
 
-def define_workdir(required: bool = True) -> None:
+def define_workdir() -> None:
     """Where a run keeps everything."""
     flags.DEFINE_string("workdir", None, "Directory of the run.")
-    if required:
-        flags.mark_flag_as_required("workdir")
+    flags.mark_flag_as_required("workdir")
 
 
 def experiment_config() -> dict[str, Any]:
@@ -123,8 +123,24 @@ def claim_workdir(workdir: str) -> None:
     path.write_text(text)
 
 
-def read_workdir(workdir: str) -> None:
-    """Sets the flags as the run in `workdir` had them, unless given here."""
+# What may differ between a run and its evaluation.
+_OF_EVALUATION = ("dataset", "data_dir", "download", "epsilon", "seed")
+
+
+def read_workdir(workdir: str) -> list[str]:
+    """Sets the flags as the run in `workdir` had them, unless given here.
+
+    Returns those given here, of the data set, epsilon and seed. The others
+    belong to training and are refused.
+    """
+    present = [n for n in experiment_config() if flags.FLAGS[n].present]
+    refused = sorted(set(present) - set(_OF_EVALUATION))
+    if refused:
+        raise ValueError(
+            f"--{refused[0]} belongs to training and would be ignored here; "
+            f"of a run's flags only {', '.join(_OF_EVALUATION)} may be given."
+        )
+    given = [flags.FLAGS[name].serialize() for name in present]
     path = pathlib.Path(workdir) / FLAGS_FILE
     if not path.is_file():
         raise ValueError(
@@ -142,6 +158,7 @@ def read_workdir(workdir: str) -> None:
             )
         if not flags.FLAGS[name].present:
             flags.FLAGS[name].parse(value)
+    return given
 
 
 def _compared(text: str) -> set[str]:
@@ -163,7 +180,7 @@ def run(main: Callable[[], None]) -> None:
         _import_tensorflow_quietly()
         try:
             main()
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
             sys.exit(f"error: {error}")
 
     app.run(guarded)

@@ -25,7 +25,7 @@ flags.DEFINE_string("output", None, "Default: evaluation.json in the workdir.")
 def main() -> None:
     """Attacks the classifier of a workdir."""
     values = flags.FLAGS
-    common.read_workdir(values.workdir)
+    given = common.read_workdir(values.workdir)
     from adt_tf import experiment
 
     experiment.evaluate_workdir(
@@ -35,6 +35,7 @@ def main() -> None:
         test_examples=values.test_examples,
         batch_size=values.eval_batch_size,
         output=values.output,
+        given=given,
     )
 
 

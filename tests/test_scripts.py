@@ -156,6 +156,11 @@ BAD_FLAGS = {
     "argument": (["--num_samples=3"], "does not take"),
     "network": (["--network=vgg"], "vgg"),
     "drops": (["--drop_after=soon"], "whole numbers of epochs"),
+    "drops in order": (["--drop_after=2,1"], "increasing numbers of epochs"),
+    "step": (["--step_size=0"], "`step_size` must be above 0"),
+    "rate": (["--learning_rate=-1"], "--learning_rate must not be negative"),
+    "warm-up": (["--epsilon_warmup=-1"], "must not be negative"),
+    "best of nothing": (["--keep_best"], "--validation_examples=1000"),
     "epochs": (["--epochs=0"], "--epochs must be at least 1"),
     "batch": (["--batch_size=0"], "--batch_size must be at least 1"),
     "batch above data": (["--batch_size=500"], "500"),
@@ -239,6 +244,32 @@ def test_scripts_need_a_finished_run(script, workdir, tmp_path):
         run(script, f"--workdir={unfinished}", check=False),
         "the run has not finished",
     )
+
+
+def test_flags_of_training_are_refused_in_an_evaluation(workdir):
+    before = (workdir / "evaluation.json").read_text()
+    done = run(
+        "evaluate", f"--workdir={workdir}", "--num_steps=50", check=False
+    )
+    fails(done, "--num_steps belongs to training")
+    assert (workdir / "evaluation.json").read_text() == before
+
+
+def test_a_diverged_run_says_so(tmp_path):
+    done = run(
+        "train",
+        *TINY,
+        "--learning_rate=1e30",
+        f"--workdir={tmp_path}/run",
+        check=False,
+    )
+    fails(done, "is not finite")
+
+
+def test_a_damaged_classifier_is_named(workdir, tmp_path):
+    (tmp_path / "flags.txt").write_text((workdir / "flags.txt").read_text())
+    (tmp_path / "classifier.keras").write_bytes(b"PK not a zip file")
+    fails(run("evaluate", f"--workdir={tmp_path}", check=False), "error: ")
 
 
 def test_unknown_attack_is_refused(workdir):

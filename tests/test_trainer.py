@@ -169,6 +169,29 @@ def test_outer_samples_average_the_loss(images):
     assert np.isfinite(list(logs.values())).all()
 
 
+def test_weights_of_examples_count_in_either_shape(images):
+    x, y = images
+    weights = np.zeros(12, "float32")
+    weights[0] = 12.0
+    results = [
+        make_trainer(make_convolutional()).evaluate(
+            x, y, sample_weight=w, return_dict=True, verbose=0
+        )["loss"]
+        for w in (weights, weights[:, None], None)
+    ]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
+    assert abs(results[0] - results[2]) > 1e-3
+
+
+def test_loss_does_not_depend_on_the_batch_size(images):
+    trainer = make_trainer(make_convolutional())
+    whole, parts = (
+        trainer.evaluate(*images, batch_size=n, return_dict=True, verbose=0)
+        for n in (12, 8)
+    )
+    np.testing.assert_allclose(whole["loss"], parts["loss"], rtol=1e-3)
+
+
 def test_noise_changes_from_step_to_step(images):
     x, y = images
     seen = []

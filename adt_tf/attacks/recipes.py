@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from adt_tf import networks, objectives, step_rules, threat_models
 from adt_tf.attacks.amortized import Amortized
@@ -62,7 +63,7 @@ def pgd(
     return GradientAscent(
         Dirac(threat_model),
         objective,
-        step_rules.sign(step_size or (lambda: threat_model.epsilon / 4)),
+        step_rules.sign(_quarter(threat_model, step_size)),
         num_steps=num_steps,
         name=name or f"PGD-{num_steps}",
     )
@@ -83,9 +84,7 @@ def mim(
     return GradientAscent(
         Dirac(threat_model),
         objectives.cross_entropy,
-        step_rules.momentum(
-            step_size or (lambda: threat_model.epsilon / 4), decay
-        ),
+        step_rules.momentum(_quarter(threat_model, step_size), decay),
         num_steps=num_steps,
         name=f"MIM-{num_steps}",
     )
@@ -240,6 +239,15 @@ def l2l(
     )
     family = Dirac(threat_models.get(epsilon), random_start=False)
     return Amortized(Generated(family, generator), name="L2L")
+
+
+def _quarter(
+    threat_model: Linf, step_size: float | None
+) -> float | Callable[[], float]:
+    """The step size given, or a quarter of epsilon, whatever it is then."""
+    if step_size is None:
+        return lambda: threat_model.epsilon / 4
+    return step_size
 
 
 _RECIPES = {"fgsm": fgsm, "pgd": pgd, "mim": mim, "cw": cw, "exp": exp}

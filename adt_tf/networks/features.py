@@ -3,7 +3,7 @@
     extractor = feature_extractor(classifier)
     features = extractor(images, training=False)
 
-Attacks on features (FeaAttack) and distances in feature space (FeaScatter)
+Attacks on features and distances in feature space
 use it.
 """
 

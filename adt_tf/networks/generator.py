@@ -51,7 +51,7 @@ def explicit_generator(
     >>> generator.input_shape, generator.output_shape
     ((None, 8, 8, 3), (None, 8, 8, 2))
     """
-    initializers = Initializers(seed)
+    initializers = Initializers(seed, "generator")
     conditioning = _conditioning_input(input_shape)
     x = _trunk(conditioning, width_factor, initializers)
     outputs = _head(x, 2 * input_shape[-1], initializers)
@@ -89,7 +89,7 @@ def implicit_generator(
     ([(None, 8, 8, 3), (None, 64)], (None, 8, 8, 1))
     """
     latent_size = arguments.integer_at_least(1, latent_size=latent_size)
-    initializers = Initializers(seed)
+    initializers = Initializers(seed, "generator")
     conditioning = _conditioning_input(input_shape)
     height, width, _ = conditioning.shape[1:]
 
@@ -138,7 +138,7 @@ def point_generator(
     >>> generator.input_shape, generator.output_shape
     ((None, 8, 8, 3), (None, 8, 8, 1))
     """
-    initializers = Initializers(seed)
+    initializers = Initializers(seed, "generator")
     conditioning = _conditioning_input(input_shape)
     x = _trunk(conditioning, width_factor, initializers)
     x = _head(x, input_shape[-1], initializers)

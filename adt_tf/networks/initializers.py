@@ -23,6 +23,7 @@ class Initializers:
 
     Args:
         seed: A non-negative integer.
+        stream: Keeps networks apart that are made from one seed.
 
     Example:
 
@@ -31,10 +32,9 @@ class Initializers:
     True
     """
 
-    def __init__(self, seed: int) -> None:
-        self._generator = random.Random(
-            arguments.integer_at_least(0, seed=seed)
-        )
+    def __init__(self, seed: int, stream: str = "") -> None:
+        seed = arguments.integer_at_least(0, seed=seed)
+        self._generator = random.Random(f"{stream}/{seed}" if stream else seed)
 
     def fan_out_normal(self) -> keras.initializers.Initializer:
         """Returns N(0, stddev) with stddev = sqrt(2 / (K * K * C_out)).

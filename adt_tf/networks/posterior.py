@@ -72,7 +72,7 @@ def posterior(
     """
     input_shape = arguments.image_shape(input_shape)
     latent_size = arguments.integer_at_least(1, latent_size=latent_size)
-    initializers = Initializers(seed)
+    initializers = Initializers(seed, "posterior")
     padding = "valid" if _fits_unpadded(min(input_shape[:2])) else "same"
 
     perturbations = keras.Input(input_shape, name="perturbations")
