@@ -55,8 +55,9 @@ format: $(STAMP) ## sort imports, fix what can be fixed, format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(STAMP) ## time an ADT-EXP training step over its bare cost
+bench: $(STAMP) ## time training steps: ADT-EXP over its bare cost, all over AT-PGD
 	$(PY) benchmarks/step_time.py
+	$(PY) benchmarks/method_time.py
 
 build: $(STAMP) ## build the source archive and the wheel into dist/
 	rm -rf dist

@@ -101,11 +101,12 @@ class Linf:
         distance = float(tf.reduce_max(self.distance(x, x_adv)))
         low = float(tf.reduce_min(x_adv))
         high = float(tf.reduce_max(x_adv))
+        bottom, top = self.bounds
         # A NaN makes every comparison below false, so it is caught as well.
         if (
-            distance <= self.epsilon + TOLERANCE
-            and low >= self.bounds[0]
-            and high <= self.bounds[1]
+            distance <= self.epsilon + TOLERANCE * (top - bottom)
+            and low >= bottom
+            and high <= top
             and not math.isnan(distance)
         ):
             return

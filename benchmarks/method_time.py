@@ -14,7 +14,7 @@ import os
 import pathlib
 import time
 
-from absl import app, flags
+from absl import app, flags, logging
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
@@ -53,6 +53,7 @@ def paper_width(classifier) -> float:
 
 def main(_) -> None:
     """Times every method and writes the ratios."""
+    logging.set_verbosity(logging.ERROR)
     import keras
     import numpy as np
 

@@ -103,13 +103,22 @@ class Amortized(Attack):
 
         Args:
             classifier: The Keras model to attack.
-            dataset: (images, labels), or a batched `tf.data.Dataset`.
+            dataset: (images, labels), or a batched `tf.data.Dataset` that
+                ends.
             epochs: Passes over the data.
             seed: Of the noise.
             verbose: As in `keras.Model.fit`.
         """
         from adt_tf.trainer import AdversarialTrainer
 
+        if (
+            isinstance(dataset, tf.data.Dataset)
+            and dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+        ):
+            raise ValueError(
+                "Argument `dataset` must end, or an epoch never does: use "
+                "`dataset.take(steps)`."
+            )
         trainer = AdversarialTrainer(
             classifier, self, seed=seed, train_classifier=False
         )

@@ -9,11 +9,10 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
+from adt_tf.distributions import reductions
 from adt_tf.threat_models import Linf
 
 tfd = tfp.distributions
-
-_REDUCTIONS = {"mean": tf.reduce_mean, "sum": tf.reduce_sum}
 
 
 class Implicit:
@@ -46,16 +45,10 @@ class Implicit:
         latent_size: int = 64,
         entropy_reduction: str = "mean",
     ):
-        if entropy_reduction not in _REDUCTIONS:
-            raise ValueError(
-                "Argument `entropy_reduction` must be one of "
-                f"{sorted(_REDUCTIONS)}. Received: "
-                f"entropy_reduction={entropy_reduction!r}"
-            )
         self.threat_model = threat_model
         self.networks = (generator, posterior)
         self.latent_size = latent_size
-        self.entropy_reduction = entropy_reduction
+        self._reduce = reductions.get(entropy_reduction)
 
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
@@ -86,7 +79,7 @@ class Implicit:
         heads = tf.cast(posterior(direction, training=training), tf.float32)
         mean, raw = tf.split(heads, 2, axis=-1)
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))
-        log_q = _REDUCTIONS[self.entropy_reduction](q.log_prob(z), axis=-1)
+        log_q = self._reduce(q.log_prob(z), axis=-1)
         shape = [-1, num_samples, *x.shape[1:]]
         delta = self.threat_model.epsilon * tf.reshape(direction, shape)
         x_adv = self.threat_model.perturb(x[:, tf.newaxis], delta)
