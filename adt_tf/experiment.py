@@ -2,43 +2,25 @@
 
     run = Experiment.from_config(config)         # the flags, as a dict
     run.train("build/run")                       # goes on where it stopped
-    evaluate_workdir("build/run", config, attacks=["pgd-20"])
-    export_workdir("build/run", config)
 
-A workdir holds metrics.csv, tensorboard/, checkpoints/, classifier.keras and,
-once evaluated, evaluation.json. Everything is built, and all input checked,
-before a file is written.
+Everything is built, and all input checked, before a file is written.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import pathlib
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import attacks as attack_recipes
-from adt_tf import (
-    callbacks,
-    data,
-    evaluation,
-    methods,
-    networks,
-    saved_model,
-)
+from adt_tf import callbacks, data, methods, networks
+from adt_tf import workdir as workdirs
 from adt_tf.optimizers import SGD
 from adt_tf.trainer import AdversarialTrainer
-
-CLASSIFIER = "classifier.keras"
-BEST = "best.keras"
-EVALUATION = "evaluation.json"
 
 _METHOD_ARGUMENTS = (
     "epsilon",
@@ -108,7 +90,9 @@ class Experiment:
             if config[name] is not None
         }
         taken = methods.arguments(config["method"])
-        train_data = _load(config, "train", config["train_examples"])
+        train_data = workdirs.load_data(
+            config, "train", config["train_examples"]
+        )
         for name, value in (
             ("input_shape", train_data.input_shape),
             ("seed", config["seed"]),
@@ -117,7 +101,9 @@ class Experiment:
                 arguments[name] = value
         method = methods.get(config["method"], **arguments)
         held_out = config["validation_examples"]
-        validation = _load(config, "validation") if held_out else None
+        validation = (
+            workdirs.load_data(config, "validation") if held_out else None
+        )
         classifier = networks.get(
             config["network"],
             input_shape=train_data.input_shape,
@@ -173,7 +159,7 @@ class Experiment:
             checkpoint.restore(manager.latest_checkpoint).assert_consumed()
         done = int(trainer.optimizer.iterations)
         epoch = done // steps
-        if epoch >= self.epochs and (workdir / CLASSIFIER).exists():
+        if epoch >= self.epochs and (workdir / workdirs.CLASSIFIER).exists():
             print(f"{workdir} is finished: {epoch} epochs.")
             return
         if done:
@@ -196,10 +182,12 @@ class Experiment:
             epochs=self.epochs,
             callbacks=self._callbacks(workdir, manager),
         )
-        _save(trainer.classifier, workdir / CLASSIFIER)
+        workdirs.save_classifier(
+            trainer.classifier, workdir / workdirs.CLASSIFIER
+        )
         print(
             f"Trained in {time.time() - start:.0f} s. The classifier is "
-            f"{workdir / CLASSIFIER}"
+            f"{workdir / workdirs.CLASSIFIER}"
         )
 
     def _callbacks(self, workdir, manager) -> list[keras.callbacks.Callback]:
@@ -227,7 +215,7 @@ class Experiment:
         if self.keep_best:
             chosen.append(
                 callbacks.RobustCheckpoint(
-                    self.validation_data, self.epsilon, workdir / BEST
+                    self.validation_data, self.epsilon, workdir / workdirs.BEST
                 )
             )
         return [
@@ -242,98 +230,6 @@ class Experiment:
 
     def _steps(self) -> int:
         return data.steps_per_epoch(self.train_data, self.batch_size)
-
-
-def evaluate_workdir(
-    workdir: str | pathlib.Path,
-    config: dict[str, Any],
-    *,
-    attacks: Sequence[str],
-    test_examples: int | None = None,
-    batch_size: int = 128,
-    output: str | None = None,
-    given: Sequence[str] = (),
-) -> evaluation.Report:
-    """Attacks the classifier of a workdir and writes evaluation.json.
-
-    `given` are flags that differ from the run's, for the command it records.
-    """
-    chosen = [attack_recipes.get(n, config["epsilon"]) for n in attacks]
-    classifier = load_classifier(workdir)
-    test = _load(config, "test", test_examples)
-    report = evaluation.evaluate(
-        classifier, test, chosen, batch_size=batch_size, seed=config["seed"]
-    )
-    print(f"{config['method']} on {test.name}")
-    print(report)
-    path = pathlib.Path(output or pathlib.Path(workdir) / EVALUATION)
-    command = [
-        "python scripts/evaluate.py",
-        f"--workdir={workdir}",
-        f"--attacks={','.join(attacks)}",
-        *given,
-    ]
-    if test_examples:
-        command.append(f"--test_examples={test_examples}")
-    details = {"command": " ".join(command)} | {
-        name: config[name]
-        for name in ("method", "dataset", "data_dir", "network", "epsilon")
-    }
-    _write_text(
-        path, json.dumps({**details, **report.to_dict()}, indent=2) + "\n"
-    )
-    print(f"Written to {path}")
-    return report
-
-
-def export_workdir(
-    workdir: str | pathlib.Path,
-    config: dict[str, Any],
-    *,
-    output: str | None = None,
-) -> None:
-    """Exports the classifier of a workdir, and loads it back elsewhere."""
-    classifier = load_classifier(workdir)
-    path = pathlib.Path(output or pathlib.Path(workdir) / "saved_model")
-    images, _ = data.as_arrays(_load(config, "test"))
-    images = images[:64]
-    if path.is_dir() and any(path.iterdir()):
-        print(f"{path} is there already; it is checked, not written again.")
-    else:
-        saved_model.export(classifier, path)
-    error = saved_model.verify(path, images, _logits(classifier, images))
-    print(
-        f"SavedModel in {path}: float, uint8 and PNG/JPEG signatures, loaded "
-        f"back in a process without adt_tf, largest logit error {error:.1e}"
-    )
-
-
-def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
-    """Loads the classifier of a finished run: the best kept, or the last."""
-    path = pathlib.Path(workdir) / CLASSIFIER
-    if not path.is_file():
-        raise ValueError(
-            f"{path} does not exist: the run has not finished. Train it with "
-            "scripts/train.py first."
-        )
-    best = path.with_name(BEST)
-    return keras.saving.load_model(
-        best if best.exists() else path, safe_mode=True, compile=False
-    )
-
-
-def _load(
-    config: dict[str, Any], split: str, num_examples: int | None = None
-) -> data.ImageData:
-    return data.load(
-        config["dataset"],
-        split=split,
-        data_dir=config["data_dir"],
-        num_examples=num_examples,
-        validation_examples=config["validation_examples"],
-        seed=config["seed"],
-        download=config["download"],
-    )
 
 
 def _schedule(config: dict[str, Any], steps: int) -> Any:
@@ -375,22 +271,4 @@ def _drop_rows(path: pathlib.Path, epoch: int) -> None:
     if path.exists():
         header, *rows = path.read_text().splitlines(keepends=True)
         kept = [row for row in rows if int(row.split(",")[0]) < epoch]
-        _write_text(path, "".join([header, *kept]))
-
-
-def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:
-    return np.asarray(classifier(images, training=False))
-
-
-def _save(classifier: keras.Model, path: pathlib.Path) -> None:
-    """Saves beside, then renames: a killed process leaves no broken file."""
-    partial = path.with_name(f"partial-{path.name}")
-    classifier.save(partial)
-    os.replace(partial, path)
-
-
-def _write_text(path: pathlib.Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"partial-{path.name}")
-    partial.write_text(text)
-    os.replace(partial, path)
+        workdirs.write_text(path, "".join([header, *kept]))

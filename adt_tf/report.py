@@ -16,7 +16,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from adt_tf import attacks, data, experiment
+from adt_tf import attacks, data
+from adt_tf import workdir as workdir_files
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -58,7 +59,7 @@ def write(
 
 
 def _read(workdir: pathlib.Path) -> dict[str, Any]:
-    path = workdir / experiment.EVALUATION
+    path = workdir / workdir_files.EVALUATION
     if not path.is_file():
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
@@ -137,7 +138,7 @@ def _draw_images(workdirs, results, path: pathlib.Path) -> None:
     attack = attacks.pgd(config["epsilon"], num_steps=20)
     rows = [("clean", x, None)]
     for workdir, result in zip(workdirs, results, strict=True):
-        classifier = experiment.load_classifier(workdir)
+        classifier = workdir_files.load_classifier(workdir)
         x_adv = attack(classifier, x, y).x_adv.numpy()
         seen = classifier.predict(x_adv, verbose=0).argmax(-1)
         magnified = 0.5 + (x_adv - x) / (2 * config["epsilon"])

@@ -26,9 +26,9 @@ def main() -> None:
     """Attacks the classifier of a workdir."""
     values = flags.FLAGS
     given = common.read_workdir(values.workdir)
-    from adt_tf import experiment
+    from adt_tf import workdir
 
-    experiment.evaluate_workdir(
+    workdir.evaluate(
         values.workdir,
         common.experiment_config(),
         attacks=values.attacks,

@@ -19,9 +19,9 @@ def main() -> None:
     """Exports the classifier of a workdir."""
     values = flags.FLAGS
     common.read_workdir(values.workdir)
-    from adt_tf import experiment
+    from adt_tf import workdir
 
-    experiment.export_workdir(
+    workdir.export(
         values.workdir, common.experiment_config(), output=values.output
     )
 
