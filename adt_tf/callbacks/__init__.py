@@ -1,0 +1,39 @@
+"""Callbacks for `AdversarialTrainer.fit` that watch true robustness.
+
+    held_out = data.load("cifar10", split="validation",
+                         validation_examples=1000)
+    trainer.fit(
+        train,
+        epochs=200,
+        callbacks=[
+            RobustCheckpoint(held_out, pgd(8 / 255, num_steps=10),
+                             "best.keras"),
+            CatastrophicOverfitting(probe, pgd(8 / 255, num_steps=10)),
+            keras.callbacks.CSVLogger("metrics.csv"),
+        ],
+    )
+
+`RobustCheckpoint` comes before every callback that reads its numbers. With
+averaged weights, `SGD(use_ema=True)`, the order is: what saves the state for a
+resume (it must see the weights that are trained), then
+`keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, then `RobustCheckpoint`,
+which so measures and keeps the average. Batch-norm statistics are not averaged
+by Keras: they belong to the weights that are trained. A `fit` that is stopped
+early leaves the classifier with those weights, so use the file.
+
+`warn_if_test_set` tells whether the held-out images are test images.
+"""
+
+from adt_tf.callbacks.catastrophic_overfitting import CatastrophicOverfitting
+from adt_tf.callbacks.epsilon_warmup import EpsilonWarmup
+from adt_tf.callbacks.robust_checkpoint import (
+    RobustCheckpoint,
+    warn_if_test_set,
+)
+
+__all__ = [
+    "CatastrophicOverfitting",
+    "EpsilonWarmup",
+    "RobustCheckpoint",
+    "warn_if_test_set",
+]

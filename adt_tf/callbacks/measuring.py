@@ -1,0 +1,64 @@
+"""What callbacks that attack the classifier share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from adt_tf import attacks
+from adt_tf.attacks import Attack
+from adt_tf.data import as_arrays
+from adt_tf.evaluation import NATURAL, evaluate
+from adt_tf.threat_models import Linf
+
+
+class Measuring(keras.callbacks.Callback):
+    """A callback that measures accuracy under an attack, on fixed data."""
+
+    def __init__(
+        self,
+        data: Any,
+        attack: Attack | float | Linf,
+        *,
+        batch_size: int,
+        seed: int,
+    ):
+        super().__init__()
+        if isinstance(attack, (int, float, Linf)):
+            attack = attacks.pgd(attack, num_steps=10)
+        if not isinstance(attack, Attack):
+            raise ValueError(
+                "Argument `attack` must be an attack such as "
+                "`adt_tf.attacks.pgd(8 / 255, num_steps=10)`, or epsilon. "
+                f"Received: attack={attack!r}"
+            )
+        self.data = as_arrays(data)
+        self.attack = attack
+        # `evaluate` fills the last batch up: none larger than the data.
+        self.batch_size = min(batch_size, len(self.data[0]))
+        self.seed = seed
+
+    @property
+    def classifier(self) -> keras.Model:
+        """The classifier that is trained."""
+        classifier = getattr(self.model, "classifier", None)
+        if not isinstance(classifier, keras.Model):
+            raise ValueError(
+                f"{type(self).__name__} must be given to the `fit` of an "
+                "`AdversarialTrainer`, which has a `classifier`. Received: "
+                f"model={self.model!r}"
+            )
+        return classifier
+
+    def measure(self) -> tuple[float, float]:
+        """Returns natural and robust accuracy of the classifier as it is."""
+        report = evaluate(
+            self.classifier,
+            self.data,
+            [self.attack],
+            batch_size=self.batch_size,
+            seed=self.seed,
+            verbose=False,
+        )
+        return report.accuracy[NATURAL], report.robust_accuracy
