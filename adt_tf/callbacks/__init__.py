@@ -14,12 +14,14 @@
     )
 
 `RobustCheckpoint` comes before every callback that reads its numbers. With
-averaged weights, `SGD(use_ema=True)`, the order is: what saves the state for a
-resume (it must see the weights that are trained), then
-`keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, then `RobustCheckpoint`,
-which so measures and keeps the average. Batch-norm statistics are not averaged
-by Keras: they belong to the weights that are trained. A `fit` that is stopped
-early leaves the classifier with those weights, so use the file.
+averaged weights, `SGD(use_ema=True)`, it comes after
+`keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, and so measures and keeps
+the average. What saves the state for a resume must see the weights that are
+trained, bit for bit as training goes on with them: let it save when the next
+epoch begins, after the swap back, as `adt_tf.experiment` does. Batch-norm
+statistics are not averaged by Keras: they belong to the weights that are
+trained. A `fit` that is stopped early leaves the classifier with those
+weights, so use the file.
 
 `warn_if_test_set` tells whether the held-out images are test images.
 """
