@@ -1,26 +1,29 @@
 """What an attack climbs: per-example values of adversarial images.
 
 An objective is a function (classifier, x, y, seed) -> value, where
-value(x_adv [batch, k, ...]) -> [batch, k]. What does not depend on x_adv (a
-target, the clean logits) is worked out once, before the loop.
+value(x_adv [batch, k, ...]) gives the values [batch, k] and the logits
+[batch, k, classes] on the way to them, by which an attack knows the strongest
+image it has met. What does not depend on x_adv (a target, the clean logits) is
+worked out once, before the loop.
 
     value = cross_entropy(classifier, x, y, seed=seed)
-    value(x_adv)
+    values, logits = value(x_adv)
 
 Parts: `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`,
-`kl_from_clean`, `transport_distance`.
+`kl_from_clean`, `transport_distance`, `feature_similarity(targets)`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import seeds, transport
+from adt_tf import checks, networks, seeds, transport
 
-Value = Callable[[tf.Tensor], tf.Tensor]
+Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 Objective = Callable[..., Value]
 
 
@@ -50,6 +53,19 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     )
 
 
+def margin_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """max_{c != y} z_c - z_y [batch, k], above 0 where the prediction is wrong.
+
+    Args:
+        logits: [batch, k, classes].
+        y: Labels [batch].
+    """
+    is_true = tf.one_hot(y, logits.shape[-1], True, False)[:, tf.newaxis]
+    true = tf.reduce_sum(tf.where(is_true, logits, 0.0), axis=-1)
+    other = tf.where(is_true, logits.dtype.min, logits)
+    return tf.reduce_max(other, axis=-1) - true
+
+
 def kl_divergence_of(clean_logits: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """KL(clean || adversarial) over the last axis; the other axes broadcast.
 
@@ -67,7 +83,7 @@ def cross_entropy(
 ) -> Value:
     """The loss of the true class, which FGSM, PGD, MIM and EXP climb."""
     del x, seed
-    return lambda x_adv: cross_entropy_of(logits_of(classifier, x_adv), y)
+    return _of_logits(classifier, lambda z: cross_entropy_of(z, y))
 
 
 def targeted_cross_entropy(
@@ -87,7 +103,7 @@ def targeted_cross_entropy(
         dtype=tf.int32,
     )
     target = (tf.cast(y, tf.int32) + offset) % num_classes
-    return lambda x_adv: -cross_entropy_of(logits_of(classifier, x_adv), target)
+    return _of_logits(classifier, lambda z: -cross_entropy_of(z, target))
 
 
 def margin(confidence: float = 50.0) -> Objective:
@@ -104,17 +120,9 @@ def margin(confidence: float = 50.0) -> Objective:
 
     def objective(classifier, x, y, *, seed):
         del x, seed
-
-        def value(x_adv):
-            logits = logits_of(classifier, x_adv)
-            is_true = tf.one_hot(y, logits.shape[-1], True, False)[:, None]
-            true = tf.reduce_sum(tf.where(is_true, logits, 0.0), axis=-1)
-            other = tf.reduce_max(
-                tf.where(is_true, logits.dtype.min, logits), axis=-1
-            )
-            return -tf.nn.relu(true - other + confidence)
-
-        return value
+        return _of_logits(
+            classifier, lambda z: -tf.nn.relu(confidence - margin_of(z, y))
+        )
 
     objective.__name__ = f"margin({confidence:g})"
     return objective
@@ -136,7 +144,7 @@ def kl_from_clean(
     """
     del y, seed
     clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis]))
-    return lambda x_adv: kl_divergence_of(clean, logits_of(classifier, x_adv))
+    return _of_logits(classifier, lambda z: kl_divergence_of(clean, z))
 
 
 def transport_distance(
@@ -176,12 +184,76 @@ def transport_distance(
     del y, seed
     clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis])[:, 0])
 
-    def value(x_adv):
-        logits = tf.transpose(logits_of(classifier, x_adv), [1, 0, 2])
-        cost = transport.cosine_cost(logits, clean)
+    def distance(logits):
+        cost = transport.cosine_cost(tf.transpose(logits, [1, 0, 2]), clean)
         plan = transport.sinkhorn_plan(
             cost, regularization=regularization, num_iterations=num_iterations
         )
         return tf.transpose(tf.reduce_sum(plan * cost, axis=-1))
+
+    return _of_logits(classifier, distance)
+
+
+def feature_similarity(targets: tuple[Any, Any]) -> Objective:
+    """The cosine of the features of x_adv and of an image of another class.
+
+        value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
+
+    h is the feature map before the global pooling. The target x' is drawn, for
+    each example, among the targets of other classes.
+
+    Args:
+        targets: (images, labels) to draw from, such as the test set.
+
+    Reference: Lin et al., a feature attack on feature scattering, 2019.
+    """
+    pool = tuple(
+        tf.convert_to_tensor(part) for part in checks.as_batch(*targets)
+    )
+
+    def objective(classifier, x, y, *, seed):
+        both = networks.feature_extractor(classifier, with_outputs=True)
+        images, labels = pool
+        scores = seeds.per_example(
+            lambda s: tf.random.stateless_uniform(tf.shape(labels), s), x, seed
+        )
+        other = labels[tf.newaxis] != tf.cast(y, labels.dtype)[:, tf.newaxis]
+        chosen = tf.argmax(tf.where(other, scores, -1.0), axis=-1)
+        wanted = tf.stop_gradient(
+            _unit(both(tf.gather(images, chosen), training=False)[0])
+        )
+
+        def value(x_adv):
+            shape = tf.shape(x_adv)
+            flat = tf.reshape(x_adv, tf.concat([[-1], shape[2:]], axis=0))
+            features, logits = both(
+                tf.ensure_shape(flat, [None, *x_adv.shape[2:]]), training=False
+            )
+            features = tf.reshape(_unit(features), [shape[0], shape[1], -1])
+            values = tf.einsum("bkd,bd->bk", features, wanted)
+            logits = tf.cast(logits, tf.float32)
+            return values, tf.reshape(
+                logits, [shape[0], shape[1], logits.shape[-1]]
+            )
+
+        return value
+
+    objective.__name__ = f"feature_similarity({len(pool[1])} targets)"
+    return objective
+
+
+def _unit(features: tf.Tensor) -> tf.Tensor:
+    """Flattens and normalises each example's features."""
+    features = tf.cast(features, tf.float32)
+    size = math.prod(features.shape[1:])
+    return tf.math.l2_normalize(tf.reshape(features, [-1, size]), axis=-1)
+
+
+def _of_logits(
+    classifier: Any, values: Callable[[tf.Tensor], tf.Tensor]
+) -> Value:
+    def value(x_adv):
+        logits = logits_of(classifier, x_adv)
+        return values(logits), logits
 
     return value

@@ -53,7 +53,8 @@ def sign(step_size: float | Callable[[], float]) -> StepRule:
             traced, such as a share of an epsilon that is being warmed up.
     """
     size = step_size if callable(step_size) else lambda: step_size
-    _positive("step_size", size())
+    if not callable(step_size):
+        _positive("step_size", step_size)
 
     def update(params, gradients, state):
         moved = map_structure(

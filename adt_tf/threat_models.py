@@ -27,7 +27,7 @@ class Linf:
         S(x) = {x_adv : |x_adv - x| <= epsilon, low <= x_adv <= high}
 
     Args:
-        epsilon: The radius, in the units of the pixels, above 0.
+        epsilon: The radius, in the units of the pixels; 0 allows nothing.
         bounds: The lowest and the highest pixel value.
 
     Example:
@@ -46,9 +46,9 @@ class Linf:
                 "Argument `bounds` must be (low, high) with low < high. "
                 f"Received: bounds={bounds}"
             )
-        if not 0 < epsilon <= high - low:
+        if not 0 <= epsilon <= high - low:
             raise ValueError(
-                f"Argument `epsilon` must be above 0 and at most {high - low} "
+                f"Argument `epsilon` must be from 0 to {high - low} "
                 "(the range of the pixels; 8/255 is usual for images in "
                 f"[0, 1]). Received: epsilon={epsilon}"
             )

@@ -71,6 +71,12 @@ class AdversarialTrainer(keras.Model):
                 "`adt_tf.attacks.pgd(8 / 255)`. Received: "
                 f"attack={attack!r}"
             )
+        if attack.threat_model.epsilon == 0:
+            raise ValueError(
+                "An epsilon of 0 allows no perturbation, so there is nothing "
+                "to train against: choose one above 0 (8/255 is usual), or "
+                f"`methods.standard()`. Received: attack={attack!r}"
+            )
         if not isinstance(outer_samples, int) or outer_samples < 1:
             raise ValueError(
                 "Argument `outer_samples` must be a positive integer. "

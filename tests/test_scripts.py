@@ -148,8 +148,8 @@ def test_export_and_report(workdir, tmp_path):
 
 
 BAD_FLAGS = {
-    "epsilon 0": (["--epsilon=0"], "`epsilon` must be above 0"),
-    "epsilon below 0": (["--epsilon=-0.1"], "`epsilon` must be above 0"),
+    "epsilon 0": (["--epsilon=0"], "An epsilon of 0"),
+    "epsilon below 0": (["--epsilon=-0.1"], "`epsilon` must be from 0"),
     "data set": (["--dataset=imaginary"], "There is no data set 'imaginary'"),
     "npz": (["--dataset=none.npz"], "There is no such file"),
     "method": (["--method=at_pdg"], "Received: name='at_pdg'"),

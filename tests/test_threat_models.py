@@ -6,7 +6,7 @@ from adt_tf import seeds, threat_models
 from adt_tf.threat_models import Linf
 
 
-@pytest.mark.parametrize("epsilon", [0, -0.1, float("nan"), 1.5])
+@pytest.mark.parametrize("epsilon", [-0.1, float("nan"), 1.5])
 def test_refuses_epsilon(epsilon):
     with pytest.raises(ValueError, match="epsilon.*Received: epsilon="):
         Linf(epsilon)

@@ -17,12 +17,19 @@ and `identity`, which leaves the image alone. In the amortised ones, `exp_am`,
 """
 
 from adt_tf.attacks.amortized import Amortized
-from adt_tf.attacks.base import AdversarialBatch, Attack, Identity
+from adt_tf.attacks.base import (
+    AdversarialBatch,
+    Attack,
+    Identity,
+    PointAttack,
+)
+from adt_tf.attacks.combinators import Restarts, Transfer
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.attacks.recipes import (
     cw,
     exp,
     exp_am,
+    fea,
     fgsm,
     get,
     identity,
@@ -30,6 +37,7 @@ from adt_tf.attacks.recipes import (
     l2l,
     mim,
     pgd,
+    spsa,
 )
 
 __all__ = [
@@ -38,9 +46,13 @@ __all__ = [
     "Attack",
     "GradientAscent",
     "Identity",
+    "PointAttack",
+    "Restarts",
+    "Transfer",
     "cw",
     "exp",
     "exp_am",
+    "fea",
     "fgsm",
     "get",
     "identity",
@@ -48,4 +60,5 @@ __all__ = [
     "l2l",
     "mim",
     "pgd",
+    "spsa",
 ]

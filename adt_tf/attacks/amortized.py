@@ -53,14 +53,14 @@ class Amortized(Attack):
         self.entropy_weight = entropy_weight
         self.entropy_threshold = entropy_threshold
 
-    def solve(self, classifier, x, y, *, seed, jit_compile=False):
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the conditioning [x, g1, g2] of the networks."""
         value = objectives.cross_entropy(classifier, x, y, seed=seed)
 
         def gradient(images):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(images)
-                total = tf.reduce_sum(value(images[:, tf.newaxis]))
+                total = tf.reduce_sum(value(images[:, tf.newaxis])[0])
             return tape.gradient(total, images)
 
         if jit_compile:

@@ -4,8 +4,12 @@
     batch = attack.sample(x, solution, num_samples=1, seed=seed)
 
 `solve` lets no gradient through; `sample` is differentiable in the attack's
-own weights, if it has any. The trainer runs both in its one step; calling the
-attack runs both as one compiled function.
+own weights, if it has any. The trainer runs both in its one step. Calling the
+attack runs both as one compiled function and gives back, for each example, the
+strongest image it has seen, the clean one included: an attack never helps.
+
+An attack may have several parts, such as restarts or target classes. Calling
+it tries them all; `evaluate` tries each on the examples still standing.
 """
 
 from __future__ import annotations
@@ -38,6 +42,44 @@ class AdversarialBatch(NamedTuple):
     regularizer: tf.Tensor
 
 
+class Strongest(NamedTuple):
+    """For each example the strongest image so far: wrong, else of most loss.
+
+    Attributes:
+        x_adv: Images [batch, ...].
+        wrong: Whether they are misclassified [batch].
+        loss: Their cross-entropy [batch].
+    """
+
+    x_adv: tf.Tensor
+    wrong: tf.Tensor
+    loss: tf.Tensor
+
+    @classmethod
+    def of(cls, x: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> Strongest:
+        """Judges images [batch, ...] by their logits [batch, classes]."""
+        wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+        return cls(x, wrong, loss)
+
+    def updated(self, other: Strongest) -> Strongest:
+        """Takes the other image where it is at least as strong."""
+        better = (other.wrong & ~self.wrong) | (
+            (other.wrong == self.wrong) & (other.loss >= self.loss)
+        )
+        return self.where(better, other)
+
+    def where(self, condition: tf.Tensor, other: Strongest) -> Strongest:
+        """Takes the other image where the condition [batch] holds."""
+        ones = [1] * (len(self.x_adv.shape) - 1)
+        wide = tf.reshape(condition, [-1, *ones])
+        return Strongest(
+            tf.where(wide, other.x_adv, self.x_adv),
+            tf.where(condition, other.wrong, self.wrong),
+            tf.where(condition, other.loss, self.loss),
+        )
+
+
 def use_xla(jit_compile: bool | str) -> bool:
     """Resolves "auto": XLA on accelerators; on a CPU oneDNN is faster."""
     if jit_compile == "auto":
@@ -48,7 +90,7 @@ def use_xla(jit_compile: bool | str) -> bool:
 class Attack:
     """Finds perturbations of images that a classifier gets wrong.
 
-    Subclasses define `solve` and `sample`.
+    Subclasses define `solve` and `sample`; a `PointAttack` only `solve`.
 
     Args:
         threat_model: What every image it returns obeys.
@@ -57,6 +99,10 @@ class Attack:
 
     #: Keras models that a trainer trains along with the classifier.
     networks: tuple[Any, ...] = ()
+    #: How many restarts, targets and so on it tries, each as one `part`.
+    num_parts: int = 1
+    #: Images that the classifier sees at once for each example attacked.
+    images_per_example: int = 1
 
     def __init__(self, threat_model: Linf, name: str):
         self.threat_model = threat_model
@@ -73,6 +119,7 @@ class Attack:
         y: tf.Tensor,
         *,
         seed: tf.Tensor,
+        part: int | tf.Tensor = 0,
         jit_compile: bool = False,
     ) -> Any:
         """Returns a nest of tensors that describes the distribution found."""
@@ -97,6 +144,37 @@ class Attack:
         """Returns the solution as a TFP distribution of the perturbation."""
         raise NotImplementedError
 
+    def find(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        *,
+        seed: tf.Tensor,
+        part: int | tf.Tensor = 0,
+        jit_compile: bool = False,
+    ) -> AdversarialBatch:
+        """Returns one image for each example, the clean one if it is stronger.
+
+        What a call of the attack compiles.
+        """
+        solution = self.solve(
+            classifier,
+            x,
+            y,
+            seed=seeds.fold(seed, 0),
+            part=part,
+            jit_compile=jit_compile,
+        )
+        batch = self.sample(
+            x, solution, num_samples=1, seed=seeds.fold(seed, 1)
+        )
+        batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
+        strongest = judged(classifier, x, y).updated(
+            judged(classifier, batch.x_adv, y)
+        )
+        return batch._replace(x_adv=strongest.x_adv)
+
     def __call__(
         self,
         classifier: Any,
@@ -104,6 +182,7 @@ class Attack:
         y: tf.Tensor,
         *,
         seed: int | tf.Tensor = 0,
+        part: int | None = None,
         jit_compile: bool | str = "auto",
     ) -> AdversarialBatch:
         """Attacks a batch of images with their labels.
@@ -114,11 +193,20 @@ class Attack:
             x: Images [batch, height, width, channels].
             y: Integer labels [batch].
             seed: The same seed gives the same images.
+            part: Which of the attack's parts to try; by default all of them,
+                each on all examples.
             jit_compile: Whether XLA compiles the steps; "auto" where it helps.
         """
         x, y = self._checked(x, y)
-        attack = self._function(classifier, "attack", use_xla(jit_compile))
-        return attack(x, y, seeds.make(seed))
+        seed = seeds.make(seed)
+        find = self._function(classifier, "find", use_xla(jit_compile))
+        if part is not None:
+            return find(x, y, seed, tf.constant(part))
+        batch = find(x, y, seed, tf.constant(0))
+        strongest = self._function(classifier, "stronger", False)
+        for part in range(1, self.num_parts):
+            batch = strongest(batch, find(x, y, seed, tf.constant(part)), y)
+        return batch
 
     def distribution(
         self,
@@ -131,7 +219,7 @@ class Attack:
         """Returns the TFP distribution of the perturbations found for x."""
         x, y = self._checked(x, y)
         solve = self._function(classifier, "solve", use_xla("auto"))
-        return self.as_tfp(x, solve(x, y, seeds.make(seed)))
+        return self.as_tfp(x, solve(x, y, seeds.make(seed), tf.constant(0)))
 
     def _checked(self, x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
         x, y = checks.as_batch(x, y)
@@ -148,51 +236,66 @@ class Attack:
         # A strong reference here would keep the classifier alive for ever.
         reference = weakref.ref(classifier)
 
-        def solve(x, y, seed):
+        def solve(x, y, seed, part):
             return self.solve(
                 reference(),
                 x,
                 y,
                 seed=seeds.fold(seed, 0),
+                part=part,
                 jit_compile=jit_compile,
             )
 
-        def attack(x, y, seed):
-            batch = self.sample(
-                x,
-                solve(x, y, seed),
-                num_samples=1,
-                seed=seeds.fold(seed, 1),
+        def find(x, y, seed, part):
+            return self.find(
+                reference(), x, y, seed=seed, part=part, jit_compile=jit_compile
             )
-            return tf.nest.map_structure(lambda t: t[:, 0], batch)
 
+        def stronger(first, second, y):
+            one, other = (
+                judged(reference(), batch.x_adv, y) for batch in (first, second)
+            )
+            return first._replace(x_adv=one.updated(other).x_adv)
+
+        tasks = {"solve": solve, "find": find, "stronger": stronger}
         functions[key] = tf.function(
-            {"solve": solve, "attack": attack}[task],
-            autograph=False,
-            reduce_retracing=True,
+            tasks[task], autograph=False, reduce_retracing=True
         )
         return functions[key]
 
 
-class Identity(Attack):
+def judged(classifier: Any, x: tf.Tensor, y: tf.Tensor) -> Strongest:
+    """Runs the classifier on images and says how strong they are."""
+    logits = tf.cast(classifier(x, training=False), tf.float32)
+    return Strongest.of(x, logits, y)
+
+
+class PointAttack(Attack):
+    """An attack whose solution is one image for each example.
+
+    Subclasses define `solve`, which returns the images [batch, ...].
+    """
+
+    def sample(self, x, solution, *, num_samples, seed, training=False):
+        """Returns the image found, as often as asked."""
+        x_adv = tf.repeat(solution[:, tf.newaxis], num_samples, axis=1)
+        zeros = tf.zeros(tf.shape(x_adv)[:2])
+        return AdversarialBatch(x_adv, zeros, zeros)
+
+    def as_tfp(self, x, solution):
+        """All mass on one perturbation."""
+        return tfd.Independent(
+            tfd.Deterministic(solution - x),
+            reinterpreted_batch_ndims=len(x.shape) - 1,
+        )
+
+
+class Identity(PointAttack):
     """Leaves every image as it is: training with it is standard training."""
 
     def __init__(self):
         super().__init__(Linf(1.0), "none")
 
-    def solve(self, classifier, x, y, *, seed, jit_compile=False):
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """There is nothing to solve."""
-        return ()
-
-    def sample(self, x, solution, *, num_samples, seed, training=False):
-        """Returns the images themselves."""
-        x_adv = tf.repeat(x[:, tf.newaxis], num_samples, axis=1)
-        zeros = tf.zeros(tf.shape(x_adv)[:2])
-        return AdversarialBatch(x_adv, zeros, zeros)
-
-    def as_tfp(self, x, solution):
-        """All mass on no perturbation."""
-        return tfd.Independent(
-            tfd.Deterministic(tf.zeros_like(x)),
-            reinterpreted_batch_ndims=len(x.shape) - 1,
-        )
+        return x

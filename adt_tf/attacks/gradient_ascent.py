@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import seeds
-from adt_tf.attacks.base import AdversarialBatch, Attack
+from adt_tf import gradients, seeds
+from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
 
@@ -30,6 +30,11 @@ class GradientAscent(Attack):
         num_steps: How many steps.
         num_samples: Monte-Carlo samples a step, k.
         entropy_weight: lambda.
+        gradient: How the gradient is had, of `adt_tf.gradients`.
+        keep_best: Whether a call gives back the strongest image that the
+            climb has met, rather than one drawn from where it ends.
+        stop_early: Whether a call keeps the first misclassified image and
+            ends when it has one for every example.
         name: How tables call it.
     """  # noqa: E501
 
@@ -42,6 +47,9 @@ class GradientAscent(Attack):
         num_steps: int,
         num_samples: int = 1,
         entropy_weight: float = 0.0,
+        gradient: gradients.GradientEstimator | None = None,
+        keep_best: bool = True,
+        stop_early: bool = False,
         name: str = "ascent",
     ):
         for key, value in {
@@ -65,6 +73,10 @@ class GradientAscent(Attack):
         self.num_steps = num_steps
         self.num_samples = num_samples
         self.entropy_weight = entropy_weight
+        self.gradient = gradient or gradients.backpropagation()
+        self.keep_best = keep_best
+        self.stop_early = stop_early
+        self.images_per_example = num_samples * self.gradient.images_per_example
 
     def __repr__(self) -> str:
         parts = [
@@ -77,10 +89,41 @@ class GradientAscent(Attack):
             parts.append(f"num_samples={self.num_samples}")
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
+        if self.gradient.name != "backpropagation":
+            parts.append(self.gradient.name)
+        if self.stop_early:
+            parts.append("stop_early")
+        elif self.keep_best:
+            parts.append("keep_best")
         return f"<{self.name}: {', '.join(parts)}>"
 
-    def solve(self, classifier, x, y, *, seed, jit_compile=False):
-        """Returns the parameters after `num_steps` steps.
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Returns the parameters after `num_steps` steps."""
+        params, _ = self._climb(classifier, x, y, seed, jit_compile)
+        return params
+
+    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Returns the strongest image met on the way, or a draw at its end."""
+        if not (self.keep_best or self.stop_early):
+            return super().find(
+                classifier,
+                x,
+                y,
+                seed=seed,
+                part=part,
+                jit_compile=jit_compile,
+            )
+        start = judged(classifier, x, y)
+        params, best = self._climb(
+            classifier, x, y, seeds.fold(seed, 0), jit_compile, start
+        )
+        batch = self.sample(x, params, num_samples=1, seed=seeds.fold(seed, 1))
+        batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
+        last = judged(classifier, batch.x_adv, y)
+        return batch._replace(x_adv=self._updated(best, last).x_adv)
+
+    def _climb(self, classifier, x, y, seed, jit_compile, best=()):
+        """Returns the last parameters, and the strongest image if asked.
 
         The loop stays in graph mode and calls one step, which XLA compiles
         where asked: convolutions inside an XLA loop lose their fast path on a
@@ -90,43 +133,61 @@ class GradientAscent(Attack):
         value = self.objective(classifier, x, y, seed=seeds.fold(seed, -1))
         params = self.family.init(x, seeds.fold(seed, -2))
 
-        def step(params, state, noise):
-            gradients = self._gradients(value, x, params, noise)
-            params, state = self.step_rule.update(params, gradients, state)
-            return self.family.project(x, params), state
+        def step(params, state, best, noise, directions):
+            def climbed(params, offset):
+                x_adv, entropy = self.family.sample(x, params, noise)
+                moved = x_adv if offset is None else x_adv + offset
+                values, logits = value(moved)
+                if self.entropy_weight:
+                    values += self.entropy_weight * entropy
+                return values, x_adv, logits
+
+            slopes, x_adv, logits = self.gradient.estimate(
+                climbed, params, directions
+            )
+            if best:
+                for k in range(self.num_samples):
+                    seen = Strongest.of(x_adv[:, k], logits[:, k], y)
+                    best = self._updated(best, seen)
+            params, state = self.step_rule.update(params, slopes, state)
+            return self.family.project(x, params), state, best
 
         if jit_compile:
             step = tf.function(step, jit_compile=True, autograph=False)
 
-        def body(t, params, state):
-            noise = self.family.noise(x, self.num_samples, seeds.fold(seed, t))
-            return (t + 1, *step(params, state, noise))
+        def body(t, params, state, best):
+            step_seed = seeds.fold(seed, t)
+            noise = self.family.noise(x, self.num_samples, step_seed)
+            directions = self.gradient.noise(x, step_seed)
+            return (t + 1, *step(params, state, best, noise, directions))
 
-        _, params, _ = tf.while_loop(
-            lambda t, *_: t < self.num_steps,
+        def goes_on(t, params, state, best):
+            if self.stop_early and best:
+                return (t < self.num_steps) & ~tf.reduce_all(best.wrong)
+            return t < self.num_steps
+
+        _, params, _, best = tf.while_loop(
+            goes_on,
             body,
-            (0, params, self.step_rule.init(params)),
+            (0, params, self.step_rule.init(params), best),
             maximum_iterations=self.num_steps,
         )
-        return tf.nest.map_structure(tf.stop_gradient, params)
+        return tf.nest.map_structure(tf.stop_gradient, params), best
 
-    def _gradients(self, value, x, params, noise):
-        # Examples do not interact, so the gradient of the sum over the batch
-        # is each example's own.
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(params)
-            x_adv, entropy = self.family.sample(x, params, noise)
-            climbed = value(x_adv)
-            if self.entropy_weight:
-                climbed += self.entropy_weight * entropy
-            total = tf.reduce_sum(tf.reduce_mean(climbed, axis=1))
-        return tape.gradient(total, params)
+    def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
+        if self.stop_early:
+            return best.where(~best.wrong, seen)
+        return best.updated(seen)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Draws fresh samples of the distribution found."""
         noise = self.family.noise(x, num_samples, seed)
         x_adv, entropy = self.family.sample(x, solution, noise)
-        return AdversarialBatch(x_adv, entropy, self.entropy_weight * entropy)
+        # Without a weight nothing is added: 0 times the -inf of a point is NaN.
+        regularizer = tf.zeros_like(entropy)
+        if self.entropy_weight:
+            regularizer = self.entropy_weight * entropy
+        return AdversarialBatch(x_adv, entropy, regularizer)
 
     def as_tfp(self, x, solution):
         """Returns the distribution found, over perturbations."""

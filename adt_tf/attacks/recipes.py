@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
-from adt_tf import networks, objectives, step_rules, threat_models
+from adt_tf import gradients, networks, objectives, step_rules, threat_models
 from adt_tf.attacks.amortized import Amortized
 from adt_tf.attacks.base import Attack, Identity
+from adt_tf.attacks.combinators import Restarts
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
 from adt_tf.objectives import Objective
@@ -50,7 +52,7 @@ def pgd(
     epsilon: float | Linf,
     *,
     num_steps: int = 20,
-    step_size: float | None = None,
+    step_size: float | Callable[[], float] | None = None,
     objective: Objective = objectives.cross_entropy,
     name: str | None = None,
 ) -> GradientAscent:
@@ -63,7 +65,7 @@ def pgd(
     return GradientAscent(
         Dirac(threat_model),
         objective,
-        step_rules.sign(_quarter(threat_model, step_size)),
+        step_rules.sign(_share(threat_model, 4, step_size)),
         num_steps=num_steps,
         name=name or f"PGD-{num_steps}",
     )
@@ -84,7 +86,7 @@ def mim(
     return GradientAscent(
         Dirac(threat_model),
         objectives.cross_entropy,
-        step_rules.momentum(_quarter(threat_model, step_size), decay),
+        step_rules.momentum(_share(threat_model, 4, step_size), decay),
         num_steps=num_steps,
         name=f"MIM-{num_steps}",
     )
@@ -104,6 +106,68 @@ def cw(
         step_size=step_size,
         objective=objectives.margin(confidence),
         name=f"C&W-{num_steps}",
+    )
+
+
+def fea(
+    epsilon: float | Linf,
+    *,
+    targets: tuple[Any, Any],
+    num_targets: int = 200,
+    num_steps: int = 50,
+    step_size: float | None = None,
+) -> Restarts:
+    """PGD towards the features of images of other classes, one by one.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        targets: (images, labels) to draw the target images from.
+        num_targets: How many are tried for each example.
+        num_steps: Steps for each of them.
+        step_size: By default epsilon / 8.
+
+    Reference: Lin et al., a feature attack on feature scattering, 2019.
+    """
+    return Restarts(
+        pgd(
+            epsilon,
+            num_steps=num_steps,
+            step_size=_share(threat_models.get(epsilon), 8, step_size),
+            objective=objectives.feature_similarity(targets),
+        ),
+        num_targets,
+        name=f"Fea-{num_steps}x{num_targets}",
+    )
+
+
+def spsa(
+    epsilon: float | Linf,
+    *,
+    num_samples: int = 256,
+    num_steps: int = 100,
+    learning_rate: float = 0.01,
+    radius: float = 0.001,
+) -> GradientAscent:
+    """Ascent on the margin with gradients estimated from queries alone.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_samples: Pairs of queries a step, 256 to 2048 in the paper.
+        num_steps: At most; it stops when the image is misclassified.
+        learning_rate: Of Adam.
+        radius: How far from the image the queries lie.
+
+    Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
+    Against Weak Attacks, 2018.
+    """
+    return GradientAscent(
+        Dirac(threat_models.get(epsilon), random_start=False),
+        objectives.margin(),
+        step_rules.adam(learning_rate, 0.9, 0.999),
+        num_steps=num_steps,
+        gradient=gradients.spsa(num_samples, radius),
+        stop_early=True,
+        name=f"SPSA-{num_samples}",
     )
 
 
@@ -146,6 +210,7 @@ def exp(
         num_steps=num_steps,
         num_samples=num_samples,
         entropy_weight=entropy_weight,
+        keep_best=False,
         name=f"EXP-{num_steps}",
     )
 
@@ -241,12 +306,12 @@ def l2l(
     return Amortized(Generated(family, generator), name="L2L")
 
 
-def _quarter(
-    threat_model: Linf, step_size: float | None
+def _share(
+    threat_model: Linf, parts: int, step_size: float | None
 ) -> float | Callable[[], float]:
-    """The step size given, or a quarter of epsilon, whatever it is then."""
+    """The step size given, or a share of epsilon, whatever it is then."""
     if step_size is None:
-        return lambda: threat_model.epsilon / 4
+        return lambda: threat_model.epsilon / parts
     return step_size
 
 

@@ -16,7 +16,9 @@ _POOLING_LAYERS = (
 )
 
 
-def feature_extractor(classifier: keras.Model) -> keras.Model:
+def feature_extractor(
+    classifier: keras.Model, *, with_outputs: bool = False
+) -> keras.Model:
     """Returns the part of a classifier from images to the last feature map.
 
     The feature map is the output of the layer named `"features"`, which all
@@ -26,6 +28,8 @@ def feature_extractor(classifier: keras.Model) -> keras.Model:
 
     Args:
         classifier: A functional or sequential Keras model.
+        with_outputs: Whether the model gives [features, outputs] rather than
+            the features alone.
 
     Returns:
         A model that shares its layers, hence its weights, with `classifier`.
@@ -48,21 +52,26 @@ def feature_extractor(classifier: keras.Model) -> keras.Model:
         )
 
     (images,) = inputs
+
+    def extractor(features, outputs):
+        wanted = [features, outputs] if with_outputs else features
+        return keras.Model(images, wanted, name="feature_extractor")
+
     for layer in classifier.layers:
         if layer.name == "features":
-            return keras.Model(images, layer.output, name="feature_extractor")
+            return extractor(layer.output, classifier.outputs[0])
     for layer in reversed(classifier.layers):
         if isinstance(layer, _POOLING_LAYERS):
-            return keras.Model(images, layer.input, name="feature_extractor")
+            return extractor(layer.input, classifier.outputs[0])
 
     *others, last = classifier.layers
     if isinstance(classifier, keras.Sequential) and isinstance(
         last, keras.Model
     ):
         x = images
-        for layer in [*others, feature_extractor(last)]:
+        for layer in others:
             x = layer(x)
-        return keras.Model(images, x, name="feature_extractor")
+        return extractor(*feature_extractor(last, with_outputs=True)(x))
 
     raise ValueError(
         "Argument `classifier` must have a layer named 'features', or a "

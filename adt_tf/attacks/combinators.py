@@ -1,0 +1,122 @@
+"""Attacks made of attacks: restarts, and transfer from another classifier.
+
+Restarts(pgd(8 / 255), 10)
+Transfer(source, pgd(8 / 255))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from adt_tf import seeds
+from adt_tf.attacks.base import Attack
+
+
+class _Wrapped(Attack):
+    """An attack that leaves the sampling to another."""
+
+    def __init__(self, attack: Attack, name: str):
+        super().__init__(attack.threat_model, name)
+        self.attack = attack
+        self.images_per_example = attack.images_per_example
+
+    def sample(self, x, solution, *, num_samples, seed, training=False):
+        """Samples what the attack found."""
+        return self.attack.sample(
+            x, solution, num_samples=num_samples, seed=seed, training=training
+        )
+
+    def as_tfp(self, x, solution):
+        """Returns the distribution that the attack found."""
+        return self.attack.as_tfp(x, solution)
+
+
+class Restarts(_Wrapped):
+    """Tries an attack again and again, each time with other noise.
+
+    The first try is the attack itself, bit for bit, and each try is a part:
+    more restarts never help the defender.
+
+    Args:
+        attack: What is tried.
+        num_restarts: How often.
+        name: How tables call it; by default the attack's name and a count.
+    """
+
+    def __init__(
+        self, attack: Attack, num_restarts: int, name: str | None = None
+    ):
+        if not isinstance(num_restarts, int) or num_restarts < 1:
+            raise ValueError(
+                "Argument `num_restarts` must be a positive integer. Received: "
+                f"num_restarts={num_restarts}"
+            )
+        super().__init__(attack, name or f"{attack.name} x{num_restarts}")
+        self.num_restarts = num_restarts
+        self.num_parts = num_restarts * attack.num_parts
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.num_restarts} x {self.attack!r}>"
+
+    def _inner(self, seed, part):
+        part = tf.convert_to_tensor(part)
+        restart = part // self.attack.num_parts
+        seed = tf.where(restart == 0, seed, seeds.fold(seed, restart))
+        return {"seed": seed, "part": part % self.attack.num_parts}
+
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Solves with the noise of one restart."""
+        return self.attack.solve(
+            classifier,
+            x,
+            y,
+            jit_compile=jit_compile,
+            **self._inner(seed, part),
+        )
+
+    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Finds with the noise of one restart."""
+        return self.attack.find(
+            classifier,
+            x,
+            y,
+            jit_compile=jit_compile,
+            **self._inner(seed, part),
+        )
+
+
+class Transfer(_Wrapped):
+    """Attacks a source and shows the images it finds to the classifier.
+
+    The black-box attack of one who knows the task but not the model.
+
+    Args:
+        source: The classifier that the attack sees.
+        attack: What attacks it.
+        name: How tables call it.
+    """
+
+    def __init__(self, source: Any, attack: Attack, name: str | None = None):
+        super().__init__(attack, name or f"{attack.name} (transfer)")
+        self.source = source
+        self.num_parts = attack.num_parts
+
+    def __repr__(self) -> str:
+        source = getattr(self.source, "name", "a source")
+        return f"<{self.name}: from {source}, {self.attack!r}>"
+
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Solves against the source."""
+        del classifier
+        return self.attack.solve(
+            self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
+        )
+
+    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Returns what is found on the source, whatever the classifier sees."""
+        del classifier
+        return self.attack.find(
+            self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
+        )

@@ -1,0 +1,94 @@
+"""How an ascent learns which way is up: by backpropagation, or by queries.
+
+    backpropagation()                # white box
+    spsa(num_samples=256)            # black box: outputs only
+
+An estimator is a pair: `noise(x, seed)` draws what a step needs, and
+
+    estimate(climbed, params, noise) -> (gradients, x_adv, logits)
+
+works out the gradients in the parameters of the sum of what is climbed, with
+the images and logits seen at the parameters themselves. `climbed(params,
+offset)` gives (values [batch, k], x_adv, logits), and moves the images by
+`offset` [1 or batch, k, ...] first, where that is not None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class GradientEstimator(NamedTuple):
+    """`noise(x, seed)` and `estimate(climbed, params, noise)`.
+
+    `images_per_example` counts what one estimate shows the classifier at once.
+    """
+
+    name: str
+    noise: Callable[[tf.Tensor, tf.Tensor], Any]
+    estimate: Callable[..., tuple[Any, tf.Tensor, tf.Tensor]]
+    images_per_example: int = 1
+
+
+def backpropagation() -> GradientEstimator:
+    """The exact gradient."""
+
+    def estimate(climbed, params, noise):
+        del noise
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(params)
+            values, x_adv, logits = climbed(params, None)
+            # Examples do not interact, so the gradient of the sum over the
+            # batch is each example's own.
+            total = tf.reduce_sum(tf.reduce_mean(values, axis=1))
+        return tape.gradient(total, params), x_adv, logits
+
+    return GradientEstimator("backpropagation", lambda x, seed: (), estimate)
+
+
+def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
+    """Simultaneous perturbation: a gradient from values of the loss alone.
+
+        g = 1/n sum_i v_i (f(x + r v_i) - f(x - r v_i)) / (2 r),
+        v_i uniform on {-1, 1}^d
+
+    Only for a point (a Dirac family), whose parameter is the image itself.
+    All images of a batch share the directions v_i, so the estimate for one
+    does not depend on the others.
+
+    Args:
+        num_samples: n, the pairs of queries a step.
+        radius: r.
+
+    Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
+    Against Weak Attacks, 2018.
+    """
+
+    def noise(x, seed):
+        bits = tf.random.stateless_uniform(
+            tf.concat([[1, num_samples], tf.shape(x)[1:]], axis=0),
+            seed,
+            0,
+            2,
+            dtype=tf.int32,
+        )
+        return tf.ensure_shape(
+            2.0 * tf.cast(bits, tf.float32) - 1.0,
+            [1, num_samples, *x.shape[1:]],
+        )
+
+    def estimate(climbed, params, noise):
+        _, x_adv, logits = climbed(params, None)
+        offset = radius * tf.concat([noise, -noise], axis=1)
+        plus, minus = tf.split(climbed(params, offset)[0], 2, axis=1)
+        slope = (plus - minus) / (2 * radius)
+        flat = tf.reshape(noise, [num_samples, -1])
+        gradient = tf.matmul(slope, flat) / num_samples
+        return tf.reshape(gradient, tf.shape(params)), x_adv, logits
+
+    return GradientEstimator(
+        f"spsa({num_samples}, {radius:g})", noise, estimate, 2 * num_samples
+    )
