@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from adt_tf import callbacks, data, methods, networks
 from adt_tf import workdir as workdirs
+from adt_tf.files import write_text
 from adt_tf.optimizers import SGD
 from adt_tf.trainer import AdversarialTrainer
 
@@ -271,4 +272,4 @@ def _drop_rows(path: pathlib.Path, epoch: int) -> None:
     if path.exists():
         header, *rows = path.read_text().splitlines(keepends=True)
         kept = [row for row in rows if int(row.split(",")[0]) < epoch]
-        workdirs.write_text(path, "".join([header, *kept]))
+        write_text(path, "".join([header, *kept]))

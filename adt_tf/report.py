@@ -8,7 +8,6 @@ evaluation.json and classifier.
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from adt_tf import attacks, data
+from adt_tf import assessment, attacks, data
 from adt_tf import workdir as workdir_files
 
 matplotlib.use("Agg")
@@ -59,13 +58,7 @@ def write(
 
 
 def _read(workdir: pathlib.Path) -> dict[str, Any]:
-    path = workdir / workdir_files.EVALUATION
-    if not path.is_file():
-        raise ValueError(
-            f"{path} does not exist. Measure the run first: "
-            f"scripts/evaluate.py --workdir={workdir}"
-        )
-    result = json.loads(path.read_text())
+    result = assessment.read(workdir)
     result["rows"] = {**result["accuracy"], "A_rob": result["A_rob"]}
     return result
 

@@ -147,7 +147,15 @@ def read_workdir(workdir: str) -> list[str]:
             f"{workdir} holds no {FLAGS_FILE}, so it is no run's workdir. "
             "Train one first: scripts/train.py --workdir=..."
         )
+    set_unless_given(path)
+    return given
+
+
+def set_unless_given(path: pathlib.Path) -> None:
+    """Sets the flags of a file, but for those on the command line."""
     for line in path.read_text().splitlines():
+        if not line.startswith("--"):
+            continue
         name, equals, value = line.removeprefix("--").partition("=")
         if not equals:  # a boolean, written --name or --noname
             value = "true" if name in flags.FLAGS else "false"
@@ -158,7 +166,6 @@ def read_workdir(workdir: str) -> list[str]:
             )
         if not flags.FLAGS[name].present:
             flags.FLAGS[name].parse(value)
-    return given
 
 
 def _compared(text: str) -> set[str]:
@@ -170,16 +177,16 @@ def _compared(text: str) -> set[str]:
     }
 
 
-def run(main: Callable[[], None]) -> None:
+def run(main: Callable[..., None], *, takes_arguments: bool = False) -> None:
     """Runs `main`; an expected error becomes one line and exit code 1."""
 
     def guarded(argv):
-        if len(argv) > 1:
+        if len(argv) > 1 and not takes_arguments:
             raise app.UsageError(f"Too many arguments: {argv[1:]}")
         logging.set_verbosity(logging.WARNING)
         _import_tensorflow_quietly()
         try:
-            main()
+            main(*argv[1:])
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             sys.exit(f"error: {error}")
 

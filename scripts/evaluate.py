@@ -1,43 +1,159 @@
-"""Measures a trained classifier under attacks.
+"""Measures a classifier under attacks.
 
-python scripts/evaluate.py --workdir=DIR
+python scripts/evaluate.py --workdir=DIR --protocol=autoattack
+python scripts/evaluate.py --model=model.keras --dataset=mine.npz --epsilon=0.03
+python scripts/evaluate.py --compare DIR1 DIR2
 
-Data set and epsilon are those of the run, unless given. Writes
-DIR/evaluation.json.
+Data set and epsilon are those of the run, unless given. The protocols are the
+flagfiles in flags/protocols. Writes DIR/evaluation.json (with a protocol
+DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted, the same
+command goes on where it stopped.
 """
+
+import pathlib
 
 import common
 from absl import flags
 
+PROTOCOLS = pathlib.Path(__file__).parents[1] / "flags" / "protocols"
+
 common.define_experiment_flags()
-common.define_workdir()
 flags.adopt_module_key_flags(common)
-flags.DEFINE_list(
-    "attacks",
-    ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "exp"],
-    "Names, each with a number of steps if you like.",
+flags.DEFINE_string("workdir", None, "Directory of the run.")
+flags.DEFINE_string("model", None, "A .keras file or SavedModel in its place.")
+flags.DEFINE_boolean(
+    "probabilities", False, "The model gives probabilities, not logits."
 )
+flags.DEFINE_string(
+    "protocol",
+    None,
+    "paper, spsa, transfer, distributional, autoattack or quick (the default, "
+    "unless --attacks is given).",
+)
+flags.DEFINE_list(
+    "attacks", None, "Names, each with a number of steps if you like."
+)
+flags.DEFINE_boolean(
+    "independent", False, "Each attack on all examples, not on those standing."
+)
+flags.DEFINE_string(
+    "source", None, "Workdir or model that is attacked instead."
+)
+flags.DEFINE_integer("attack_epochs", 10, "Of generators (exp-am, imp-am).")
+flags.DEFINE_float("attack_width_factor", 1.0, "Of those generators.")
 flags.DEFINE_integer("test_examples", None, "The first n test examples only.")
 flags.DEFINE_integer("eval_batch_size", 128, "Images at once.")
-flags.DEFINE_string("output", None, "Default: evaluation.json in the workdir.")
+flags.DEFINE_boolean("keep_examples", False, "Write adversarial images (.npz).")
+flags.DEFINE_string("output", None, "Another name for evaluation.json.")
+flags.DEFINE_list("compare", None, "Two evaluated workdirs or .json files.")
 
 
-def main() -> None:
-    """Attacks the classifier of a workdir."""
+def main(*arguments: str) -> None:
+    """Attacks the classifier of a workdir or a file."""
     values = flags.FLAGS
-    given = common.read_workdir(values.workdir)
-    from adt_tf import workdir
+    if values.compare:
+        pair = [*values.compare, *arguments]
+        if len(pair) != 2:
+            raise ValueError(
+                "--compare takes two workdirs or .json files of "
+                f"scripts/evaluate.py. Received: {pair}"
+            )
+        from adt_tf import assessment
 
-    workdir.evaluate(
-        values.workdir,
-        common.experiment_config(),
-        attacks=values.attacks,
-        test_examples=values.test_examples,
+        print(assessment.compare(*pair))
+        return
+    if arguments:
+        raise ValueError(f"Arguments without a flag: {list(arguments)}")
+    if (values.workdir is None) == (values.model is None):
+        raise ValueError("Give either --workdir or --model.")
+    command = ["python scripts/evaluate.py", *_given()]
+    protocol = _choose_protocol()
+    if values.workdir:
+        common.read_workdir(values.workdir)
+    config = common.experiment_config()
+    output = pathlib.Path(values.output or _default_output(protocol))
+
+    from adt_tf import assessment, workdir
+
+    names, epsilon = values.attacks, config["epsilon"]
+    test = workdir.load_data(config, "test", values.test_examples)
+    source = values.source and workdir.load_any(values.source)
+    chosen = assessment.build_attacks(
+        names,
+        epsilon,
+        test,
+        source=source,
+        width_factor=values.attack_width_factor,
+    )
+    classifier = workdir.load_any(
+        values.workdir or values.model, probabilities=values.probabilities
+    )
+    if any(attack.networks for attack in chosen):
+        assessment.train_generators(
+            chosen,
+            classifier,
+            workdir.load_data(config, "train", config["train_examples"]),
+            epochs=values.attack_epochs,
+            seed=config["seed"],
+        )
+    method = config["method"] if values.workdir else values.model
+    print(f"{method} on {test.name}, protocol {protocol}: {', '.join(names)}")
+    assessment.assess(
+        classifier,
+        test,
+        chosen,
+        output,
+        details={
+            "command": " ".join(command),
+            "protocol": protocol,
+            "method": method,
+            "dataset": config["dataset"],
+            "data_dir": config["data_dir"],
+            "network": config["network"] if values.workdir else None,
+            "epsilon": epsilon,
+        },
         batch_size=values.eval_batch_size,
-        output=values.output,
-        given=given,
+        seed=config["seed"],
+        independent=values.independent,
+        keep_examples=values.keep_examples,
     )
 
 
+def _given() -> list[str]:
+    """The flags of the command line, to print them with the result."""
+    all_flags = [flags.FLAGS[name] for name in flags.FLAGS]
+    return [flag.serialize() for flag in all_flags if flag.present]
+
+
+def _choose_protocol() -> str:
+    """Sets the flags of the protocol, but for those given."""
+    values = flags.FLAGS
+    if values.protocol is None and values.attacks is not None:
+        return "custom"
+    name = values.protocol or "quick"
+    path = PROTOCOLS / f"{name}.flags"
+    if not path.is_file():
+        known = sorted(path.stem for path in PROTOCOLS.glob("*.flags"))
+        raise ValueError(
+            f"--protocol must be one of {known}. Received: {name!r}"
+        )
+    common.set_unless_given(path)
+    if name == "transfer" and values.source is None:
+        raise ValueError(
+            "The protocol 'transfer' needs --source, the workdir or model "
+            "that is attacked in place of this one."
+        )
+    return name
+
+
+def _default_output(protocol: str) -> pathlib.Path:
+    values = flags.FLAGS
+    suffix = f"-{protocol}" if values.protocol else ""
+    if values.workdir:
+        return pathlib.Path(values.workdir) / f"evaluation{suffix}.json"
+    model = pathlib.Path(values.model)
+    return model.with_name(f"{model.stem}-evaluation{suffix}.json")
+
+
 if __name__ == "__main__":
-    common.run(main)
+    common.run(main, takes_arguments=True)

@@ -62,6 +62,196 @@ def test_batch_size_and_container_do_not_matter(classifier, labelled):
             np.testing.assert_array_equal(report.outcomes[name], outcome)
 
 
+def test_survivors_alone_are_attacked_unless_asked(classifier, labelled):
+    names = ["fgsm", "pgd-5", "cw-5"]
+    alone = run(classifier, labelled, names, independent=True)
+    turns = run(classifier, labelled, names)
+    assert alone.robust_accuracy == turns.robust_accuracy
+    np.testing.assert_array_equal(alone.robust, turns.robust)
+    standing = np.ones(30, bool)
+    for name, outcome in turns.outcomes.items():
+        # What has fallen is not run again; what stands has a verdict.
+        np.testing.assert_array_equal(outcome == -1, ~standing)
+        standing &= alone.outcomes[name] == 1
+        assert turns.accuracy[name] == standing.mean()
+    for name in ("FGSM", "PGD-5", "C&W-5"):
+        ran = alone.outcomes[name] != -1
+        np.testing.assert_array_equal(ran, alone.outcomes["natural"] == 1)
+
+
+class Counting:
+    """An attack of several parts that counts the images it is given."""
+
+    def __new__(cls, attack):
+        counting = type("Counting", (type(attack),), {"__call__": cls._call})
+        attack.__class__ = counting
+        attack.seen = []
+        return attack
+
+    def _call(self, classifier, x, y, *, seed=0, part=None, **arguments):
+        self.seen.append((part, len(x)))
+        return (
+            type(self)
+            .__mro__[1]
+            .__call__(self, classifier, x, y, seed=seed, part=part, **arguments)
+        )
+
+
+def test_parts_run_on_what_still_stands(classifier, labelled):
+    attack = Counting(attacks.Restarts(attacks.pgd(0.02, num_steps=2), 5))
+    report = adt_tf.evaluate(
+        classifier, labelled, [attack], batch_size=16, verbose=False
+    )
+    parts = [part for part, _ in attack.seen]
+    assert parts == sorted(parts) and set(parts) <= set(range(5))
+    images = np.array([[part, n] for part, n in attack.seen])
+    shown = [images[images[:, 0] == p, 1].sum() for p in range(5)]
+    # 27 of 30 are right when clean: a batch of 16 and one padded to 16.
+    assert shown[0] == 32
+    assert shown == sorted(shown, reverse=True)
+    assert set(images[:, 1]) <= {16, 4}
+    whole = attacks.Restarts(attacks.pgd(0.02, num_steps=2), 5)
+    x, y = labelled
+    x_adv = whole(classifier, x, y).x_adv
+    right = classifier.predict(x_adv, verbose=0).argmax(-1) == y
+    np.testing.assert_array_equal(report.robust, right)
+
+
+def test_keeps_the_images_that_break_it(classifier, labelled):
+    x, y = labelled
+    report = run(classifier, labelled, keep_examples=True)
+    assert np.abs(report.examples - x).max() <= EPSILON + 1e-6
+    right = classifier.predict(report.examples, verbose=0).argmax(-1) == y
+    np.testing.assert_array_equal(right, report.robust)
+    # What is wrong by nature is kept as it is.
+    np.testing.assert_array_equal(report.examples[:3], x[:3])
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 6])
+def test_goes_on_where_it_stopped(
+    stop_at, classifier, labelled, tmp_path, monkeypatch
+):
+    from adt_tf.evaluation import state
+
+    monkeypatch.setattr(state, "_SAVE_EVERY", 0.0)
+    names, options = ["fgsm", "pgd-3x3"], {"batch_size": 8}
+    expected = run(classifier, labelled, names, **options)
+    calls = []
+    original = attacks.Attack.__call__
+
+    def counted(self, *arguments, **keywords):
+        calls.append(self.name)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        return original(self, *arguments, **keywords)
+
+    monkeypatch.setattr(attacks.Attack, "__call__", counted)
+    options["directory"] = tmp_path
+    with pytest.raises(KeyboardInterrupt):
+        run(classifier, labelled, names, **options)
+    (unfinished,) = tmp_path.iterdir()
+    stopped, stop_at = len(calls), 0
+    report = run(classifier, labelled, names, **options)
+    for name, outcome in expected.outcomes.items():
+        np.testing.assert_array_equal(report.outcomes[name], outcome)
+    assert not unfinished.exists()
+    once = len(calls) - stopped
+    calls.clear()
+    run(classifier, labelled, names, **options)
+    # The batch that was interrupted is run twice, the others once.
+    assert once + stopped - 1 == len(calls)
+
+
+def test_another_evaluation_is_not_gone_on_with(
+    classifier, labelled, tmp_path, monkeypatch
+):
+    original = attacks.Attack.__call__
+
+    def broken(self, *arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attacks.Attack, "__call__", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run(classifier, labelled, directory=tmp_path)
+    monkeypatch.setattr(attacks.Attack, "__call__", original)
+    weights = classifier.get_weights()
+    classifier.set_weights([weights[0] * 1.5, *weights[1:]])
+    expected = run(classifier, labelled)
+    report = run(classifier, labelled, directory=tmp_path)
+    assert report.accuracy == expected.accuracy
+    # The other's file is left alone.
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_unreadable_state_is_worked_out_again(
+    classifier, labelled, tmp_path, monkeypatch
+):
+    from adt_tf.evaluation.state import State
+
+    remove = State.remove
+    monkeypatch.setattr(State, "remove", lambda self: None)
+    expected = run(classifier, labelled, directory=tmp_path)
+    monkeypatch.setattr(State, "remove", remove)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    report = run(classifier, labelled, directory=tmp_path)
+    assert report.accuracy == expected.accuracy
+
+
+def test_wilson_interval_solves_its_equation():
+    # Its ends are the shares from which the measured one is z deviations off.
+    for count, total in ((0, 10), (3, 10), (500, 1000), (999, 1000)):
+        low, high = evaluation.wilson_interval(count, total)
+        for end in (low, high):
+            if end in (0.0, 1.0):
+                continue
+            deviation = np.sqrt(end * (1 - end) / total)
+            assert abs(abs(count / total - end) / deviation - 1.959964) < 1e-4
+        assert low <= count / total <= high
+
+
+def test_mcnemar_by_hand():
+    first = np.array([1, 1, 1, 1, 1, 1, 0, 0, 1, 1], bool)
+    second = np.array([0, 0, 0, 0, 0, 1, 1, 0, 1, 1], bool)
+    test = evaluation.mcnemar(first, second)
+    assert (test.first_only, test.second_only) == (5, 1)
+    # 2 * P(at most 1 of 6 falls the other way) = 2 * (1 + 6) / 64
+    assert test.p_value == pytest.approx(14 / 64)
+    assert test.difference == pytest.approx(0.4)
+    assert evaluation.mcnemar(first, first).p_value == 1.0
+    with pytest.raises(ValueError, match="same examples"):
+        evaluation.mcnemar(first, second[:5])
+
+
+def test_reports_are_compared_pair_by_pair(classifier, labelled):
+    first = run(classifier, labelled, independent=True)
+    other = run(make_convolutional(seed=1), labelled, independent=True)
+    tests = evaluation.compare(first, other)
+    assert set(tests) == {"natural", "FGSM", "PGD-5", "A_rob"}
+    difference = first.robust_accuracy - other.robust_accuracy
+    assert tests["A_rob"].difference == pytest.approx(difference)
+    with pytest.raises(ValueError, match="can be compared only if"):
+        evaluation.compare(first, run(classifier, labelled, ["fgsm"]))
+
+
+def test_report_survives_json_and_has_a_matrix(classifier, labelled):
+    import json
+
+    report = run(classifier, labelled)
+    again = evaluation.Report.from_dict(
+        json.loads(json.dumps(report.to_dict()))
+    )
+    for name, outcome in report.outcomes.items():
+        np.testing.assert_array_equal(again.outcomes[name], outcome)
+    header, *rows = report.to_csv().splitlines()
+    assert header == "example,natural,FGSM,PGD-5,A_rob"
+    assert len(rows) == 30 and rows[0] == "0,0,-,-,0"
+    table = report.to_markdown()
+    assert "| natural | 90.00 | 74.4 to 96.5 |" in table
+    with pytest.raises(ValueError, match="no evaluation of this version"):
+        evaluation.Report.from_dict({"accuracy": {}})
+
+
 def test_prints_a_table(classifier, labelled):
     text = str(run(classifier, labelled))
     for part in ("natural", "90.00 %", "FGSM", "PGD-5", "A_rob", "30 examples"):

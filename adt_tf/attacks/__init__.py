@@ -8,15 +8,19 @@ Every attack is a composition of a distribution, an objective and a step rule:
         TanhGaussian(Linf(8 / 255)), cross_entropy, adam(0.3),
         num_steps=7, num_samples=5, entropy_weight=0.01)
 
-The named ones are one such expression each: `fgsm`, `pgd`, `mim`, `cw`, `exp`,
-and `identity`, which leaves the image alone. In the amortised ones, `exp_am`,
-`imp_am` and `l2l`, networks take the place of the loop.
+The named ones are one such expression each: `fgsm`, `pgd`, `mim`, `cw`, `fea`,
+`spsa`, `exp`, and `identity`, which leaves the image alone. In the amortised
+ones, `exp_am`, `imp_am` and `l2l`, networks take the place of the loop.
+
+`apgd_ce`, `apgd_t`, `fab_t` and `square` are the four parts of `autoattack`,
+algorithms of their own. `Restarts` and `Transfer` make attacks of attacks.
 
 `attack(classifier, x, y)` gives adversarial images, and
 `attack.distribution(classifier, x, y)` the distribution.
 """
 
 from adt_tf.attacks.amortized import Amortized
+from adt_tf.attacks.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.base import (
     AdversarialBatch,
     Attack,
@@ -24,8 +28,10 @@ from adt_tf.attacks.base import (
     PointAttack,
 )
 from adt_tf.attacks.combinators import Restarts, Transfer
+from adt_tf.attacks.fab import FAB, fab_t
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.attacks.recipes import (
+    autoattack,
     cw,
     exp,
     exp_am,
@@ -39,8 +45,11 @@ from adt_tf.attacks.recipes import (
     pgd,
     spsa,
 )
+from adt_tf.attacks.square import Square, square
 
 __all__ = [
+    "APGD",
+    "FAB",
     "AdversarialBatch",
     "Amortized",
     "Attack",
@@ -48,10 +57,16 @@ __all__ = [
     "Identity",
     "PointAttack",
     "Restarts",
+    "Square",
     "Transfer",
+    "apgd_ce",
+    "apgd_dlr",
+    "apgd_t",
+    "autoattack",
     "cw",
     "exp",
     "exp_am",
+    "fab_t",
     "fea",
     "fgsm",
     "get",
@@ -61,4 +76,5 @@ __all__ = [
     "mim",
     "pgd",
     "spsa",
+    "square",
 ]

@@ -53,6 +53,17 @@ class Amortized(Attack):
         self.entropy_weight = entropy_weight
         self.entropy_threshold = entropy_threshold
 
+    def __repr__(self) -> str:
+        weights = sum(network.count_params() for network in self.networks)
+        hinge = ""
+        if self.entropy_threshold is not None:
+            hinge = f", entropy_threshold={self.entropy_threshold:g}"
+        return (
+            f"<{self.name}: {type(self.family).__name__} in "
+            f"{self.threat_model}, entropy_weight={self.entropy_weight:g}"
+            f"{hinge}, {weights} weights>"
+        )
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the conditioning [x, g1, g2] of the networks."""
         value = objectives.cross_entropy(classifier, x, y, seed=seed)

@@ -8,15 +8,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
 from adt_tf import gradients, networks, objectives, step_rules, threat_models
 from adt_tf.attacks.amortized import Amortized
+from adt_tf.attacks.apgd import apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.base import Attack, Identity
 from adt_tf.attacks.combinators import Restarts
+from adt_tf.attacks.fab import fab_t
 from adt_tf.attacks.gradient_ascent import GradientAscent
+from adt_tf.attacks.square import square
 from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import Linf
@@ -315,24 +319,81 @@ def _share(
     return step_size
 
 
-_RECIPES = {"fgsm": fgsm, "pgd": pgd, "mim": mim, "cw": cw, "exp": exp}
+# What each name builds, and the argument that a number after it sets.
+_RECIPES: dict[str, tuple[Callable[..., Attack], str | None]] = {
+    "fgsm": (fgsm, None),
+    "pgd": (pgd, "num_steps"),
+    "mim": (mim, "num_steps"),
+    "cw": (cw, "num_steps"),
+    "fea": (fea, "num_targets"),
+    "spsa": (spsa, "num_samples"),
+    "exp": (exp, "num_steps"),
+    "exp-am": (exp_am, None),
+    "imp-am": (imp_am, None),
+    "apgd-ce": (apgd_ce, "num_steps"),
+    "apgd-dlr": (apgd_dlr, "num_steps"),
+    "apgd-t": (apgd_t, "num_steps"),
+    "fab-t": (fab_t, "num_steps"),
+    "square": (square, "num_queries"),
+}
 
 
-def get(name: str, epsilon: float | Linf) -> Attack:
-    """Returns the attack of a name such as "fgsm", "pgd-20" or "exp".
+def get(name: str, epsilon: float | Linf, **context: Any) -> Attack:
+    """Returns the attack of a name such as "fgsm", "pgd-20" or "pgd-20x10".
+
+    Args:
+        name: A name, a number if you like (of steps; of targets for "fea", of
+            samples for "spsa", of queries for "square"), and restarts.
+        epsilon: The radius of the ball, or a threat model.
+        **context: What some attacks need: `targets` for "fea", `input_shape`
+            and `width_factor` for "exp-am" and "imp-am". Others ignore it.
 
     Example:
 
     >>> get("pgd-100", 8 / 255).name
     'PGD-100'
+    >>> get("pgd-20x10", 8 / 255).num_parts
+    10
     """
-    match = re.fullmatch(r"([a-z]+)(?:-([1-9][0-9]*))?", name.lower())
-    recipe, steps = match.groups() if match else (None, None)
-    if recipe not in _RECIPES or (recipe == "fgsm" and steps):
+    match = re.fullmatch(
+        r"([a-z]+(?:-[a-z]+)?)(?:-([1-9][0-9]*))?(?:x([1-9][0-9]*))?",
+        name.lower(),
+    )
+    recipe, number, restarts = match.groups() if match else (None, None, None)
+    function, counted = _RECIPES.get(recipe, (None, None))
+    if function is None or (number and counted is None):
         raise ValueError(
             f"Argument `name` must be one of {list(_RECIPES)}, with a number "
-            "of steps if you like, as in 'pgd-20' (FGSM has one). Received: "
-            f"name={name!r}"
+            "of steps if you like, as in 'pgd-20' (FGSM has one), and of "
+            f"restarts, as in 'pgd-20x10'. Received: name={name!r}"
         )
-    arguments = {"num_steps": int(steps)} if steps else {}
-    return _RECIPES[recipe](epsilon, **arguments)
+    wanted = inspect.signature(function).parameters
+    arguments = {k: v for k, v in context.items() if k in wanted}
+    missing = [
+        key
+        for key, parameter in wanted.items()
+        if parameter.default is parameter.empty
+        and key not in (*arguments, "epsilon")
+    ]
+    if missing:
+        raise ValueError(
+            f"The attack {name!r} also needs {missing}: pass it to `get`, or "
+            f"build it with `adt_tf.attacks.{function.__name__}`."
+        )
+    if number:
+        arguments[counted] = int(number)
+    attack = function(epsilon, **arguments)
+    return Restarts(attack, int(restarts)) if restarts else attack
+
+
+def autoattack(epsilon: float | Linf) -> list[Attack]:
+    """The standard version of AutoAttack: four attacks, run in this order.
+
+        evaluate(classifier, test, autoattack(8 / 255))
+
+    Reference: Croce and Hein, Reliable Evaluation of Adversarial Robustness
+    with an Ensemble of Diverse Parameter-free Attacks, 2020.
+    """
+    return [
+        get(name, epsilon) for name in ("apgd-ce", "apgd-t", "fab-t", "square")
+    ]

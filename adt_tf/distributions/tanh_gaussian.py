@@ -94,7 +94,9 @@ class TanhGaussian:
         u = mu[:, tf.newaxis] + sigma[:, tf.newaxis] * noise
         delta = self.threat_model.bijector().forward(u)
         log_det = tfb.Tanh().forward_log_det_jacobian(u, event_ndims=0)
-        constant = 0.5 * math.log(2 * math.pi) + math.log(epsilon)
+        # All mass on one point has an entropy of minus infinity.
+        log_epsilon = math.log(epsilon) if epsilon else -math.inf
+        constant = 0.5 * math.log(2 * math.pi) + log_epsilon
         axes = list(range(1, len(x.shape)))
         # log sigma is per image, so it is reduced before it meets the samples.
         per_image = self._reduce(tf.math.log(sigma) + constant, axis=axes)

@@ -1,0 +1,168 @@
+"""An evaluation by names, with its files: what scripts/evaluate.py does.
+
+    chosen = build_attacks(["pgd-20", "fea"], 8 / 255, test)
+    assess(classifier, test, chosen, "evaluation.json", details={...})
+
+Writes the verdicts as JSON, CSV and a Markdown table, and the adversarial
+images if asked. An interrupted assessment goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adt_tf import attacks, data, evaluation
+from adt_tf.attacks import Attack
+from adt_tf.files import write_text
+
+
+def build_attacks(
+    names: Sequence[str],
+    epsilon: float,
+    test: data.ImageData,
+    *,
+    source: Any = None,
+    width_factor: float = 1.0,
+) -> list[Attack]:
+    """Returns the attacks of the names, with what they need from the data.
+
+    Args:
+        names: As `adt_tf.attacks.get` takes them.
+        epsilon: The radius of the ball.
+        test: The examples; feature attacks draw their targets from them.
+        source: A classifier to attack in place of the one that is measured.
+        width_factor: Of the generators of amortised attacks.
+    """
+    context = {
+        "targets": data.as_arrays(test),
+        "input_shape": test.input_shape,
+        "width_factor": width_factor,
+    }
+    chosen = [attacks.get(name, epsilon, **context) for name in names]
+    if source is not None:
+        chosen = [attacks.Transfer(source, attack) for attack in chosen]
+    return chosen
+
+
+def train_generators(
+    chosen: Sequence[Attack],
+    classifier: Any,
+    train: data.ImageData,
+    *,
+    epochs: int,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> None:
+    """Trains the networks of amortised attacks against the classifier.
+
+    The batches are a function of the seed, so that the attack is the same
+    when an interrupted assessment goes on.
+    """
+    batch_size = min(batch_size, len(train))
+    steps = data.steps_per_epoch(train, batch_size)
+    for attack in chosen:
+        if attack.networks:
+            print(f"Training {attack.name} against the classifier ...")
+            batches = data.train_pipeline(
+                train, batch_size=batch_size, seed=seed
+            )
+            attack.fit(
+                classifier,
+                batches.take(epochs * steps),
+                epochs=1,
+                seed=seed,
+            )
+
+
+def assess(
+    classifier: Any,
+    test: data.ImageData,
+    chosen: Sequence[Attack],
+    output: str | pathlib.Path,
+    *,
+    details: dict[str, Any],
+    **arguments: Any,
+) -> evaluation.Report:
+    """Evaluates, prints the table and writes the files.
+
+    Args:
+        classifier: From images to logits.
+        test: The examples.
+        chosen: The attacks.
+        output: Where the JSON goes; .csv, .md and, if adversarial images are
+            kept, .npz stand beside it.
+        details: What the JSON says beside the verdicts, such as the command.
+        **arguments: Of `adt_tf.evaluate`.
+    """
+    output = pathlib.Path(output)
+    report = evaluation.evaluate(
+        classifier, test, chosen, directory=output.parent, **arguments
+    )
+    print(report)
+    values = {**details, **report.to_dict()}
+    write_text(output, json.dumps(values, indent=2) + "\n")
+    write_text(output.with_suffix(".csv"), report.to_csv())
+    write_text(
+        output.with_suffix(".md"),
+        f"# {details.get('method', 'Evaluation')} on {test.name}\n\n"
+        f"`{details.get('command', '')}`\n\n{report.to_markdown()}",
+    )
+    if report.examples is not None:
+        with open(output.with_suffix(".npz"), "wb") as file:
+            np.savez_compressed(file, x_adv=report.examples, y=test.labels)
+    print(f"Written to {output}, and as .csv and .md beside it")
+    return report
+
+
+def read(path: str | pathlib.Path) -> dict[str, Any]:
+    """Reads the JSON of an assessment; "report" is its `Report`.
+
+    Args:
+        path: The file, or a workdir with an evaluation.json.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        path = path / "evaluation.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{path} does not exist. Measure the run first: "
+            f"scripts/evaluate.py --workdir={path.parent}"
+        )
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON file: {error}") from error
+    try:
+        return {**values, "report": evaluation.Report.from_dict(values)}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def compare(first: str | pathlib.Path, second: str | pathlib.Path) -> str:
+    """Returns a Markdown table of the paired tests of two assessments."""
+    one, other = read(first), read(second)
+    for name in ("dataset", "epsilon"):
+        if one.get(name) != other.get(name):
+            raise ValueError(
+                f"{first} and {second} differ in their {name}: "
+                f"{one.get(name)} and {other.get(name)}; compare evaluations "
+                "on the same examples."
+            )
+    tests = evaluation.compare(one["report"], other["report"])
+    lines = [
+        f"A = {first}, B = {second}, {one['num_examples']} examples",
+        "",
+        "| | only A right | only B right | A - B (points) | McNemar p |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, test in tests.items():
+        lines.append(
+            f"| {name} | {test.first_only} | {test.second_only} | "
+            f"{100 * test.difference:+.2f} | {test.p_value:.2g} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,208 @@
+"""The Square attack: random patches, kept where they lower the margin.
+
+    attack = square(8 / 255)
+    x_adv = attack(classifier, x, y).x_adv
+
+A black box: it asks for logits and never for a gradient. So it also breaks
+classifiers whose gradients lead nowhere, and an accuracy that is lower under
+it than under PGD says that the gradients are masked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from adt_tf import objectives, seeds, threat_models
+from adt_tf.attacks.base import PointAttack, Strongest
+from adt_tf.threat_models import Linf
+
+# The proposals, of 10,000, after which the share of a patch is halved.
+HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+
+# Noise keyed by image takes a loop over the batch, so it is drawn for many
+# proposals at once: the loop then costs next to nothing. The price is memory,
+# a few numbers for each proposal and image, and what is drawn in vain when the
+# batch breaks in mid-block. The number is part of which noise a seed gives.
+BLOCK = 100
+
+
+class Square(PointAttack):
+    """Tries squares of one colour at random places, one query each.
+
+        start:    x_adv = clip(x + epsilon s),    s = +-1 a column and channel
+        proposal: x_new = clip(x + epsilon s)     in a square, s = +-1 a channel
+                          x_adv                   outside it
+        if z_y - max_{c != y} z_c is lower at x_new, or x_new is misclassified:
+            x_adv <- x_new
+
+    The square has a side of sqrt(p H W), rounded, from 1 to the shorter side
+    of the image; p is halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000
+    and 8000 of 10,000 proposals, in proportion to `num_queries`.
+
+    An image is left alone once it is misclassified, and the search ends when
+    all are. Place and signs come from the seed, the image and the proposal's
+    number: no result depends on the batch.
+
+    Where this departs from AutoAttack's code: that adds +-2 epsilon to x_adv
+    and projects on the ball, which comes to the same; it draws one square a
+    proposal for the whole batch, never at the last row or column, and makes
+    one query more, since it does not count that of the start; and it takes
+    equal logits for a success, even where the prediction is still right.
+
+    Args:
+        threat_model: The ball and the box.
+        num_queries: How many images `solve` shows the classifier at most for
+            each example. A call of the attack adds two, to judge the clean
+            image and the result.
+        p_init: The share of the image that the first squares cover.
+        name: How tables call it.
+
+    Reference: Andriushchenko et al., Square Attack: a query-efficient
+    black-box adversarial attack via random search, 2020. The defaults are
+    those of AutoAttack (Croce and Hein, 2020).
+
+    Example:
+
+    >>> Square(Linf(0.1))
+    <Square: Linf(epsilon=0.1, bounds=(0.0, 1.0)), num_queries=5000, p_init=0.8>
+    """
+
+    def __init__(
+        self,
+        threat_model: Linf,
+        *,
+        num_queries: int = 5000,
+        p_init: float = 0.8,
+        name: str = "Square",
+    ):
+        if not isinstance(num_queries, int) or num_queries < 1:
+            raise ValueError(
+                "Argument `num_queries` must be a positive integer. Received: "
+                f"num_queries={num_queries}"
+            )
+        if not 0 < p_init <= 1:
+            raise ValueError(
+                "Argument `p_init` must be a share of the image, above 0 and "
+                f"at most 1; 0.8 is usual. Received: p_init={p_init}"
+            )
+        super().__init__(threat_model, name)
+        self.num_queries = num_queries
+        self.p_init = p_init
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.name}: {self.threat_model}, "
+            f"num_queries={self.num_queries}, p_init={self.p_init:g}>"
+        )
+
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        """Returns the best image after at most `num_queries` queries."""
+        del part
+        x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+        sides = self._sides(x)
+        num_proposals = self.num_queries - 1
+
+        def seen(x_adv):
+            logits = tf.cast(classifier(x_adv, training=False), tf.float32)
+            wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
+            margin = objectives.margin_of(logits[:, tf.newaxis], y)[:, 0]
+            return Strongest(x_adv, wrong, margin)
+
+        def step(best, draws, side):
+            new = seen(self._proposal(x, best.x_adv, draws, side))
+            better = new.wrong | (new.loss > best.loss)
+            return best.where(better & ~best.wrong, new)
+
+        if jit_compile:
+            step = tf.function(step, jit_compile=True, autograph=False)
+
+        def goes_on(t, best):
+            return (t < num_proposals) & ~tf.reduce_all(best.wrong)
+
+        def block(t, best):
+            draws = _uniform([BLOCK, 2 + x.shape[-1]], x, seeds.fold(seed, t))
+            stop = tf.minimum(t + BLOCK, num_proposals)
+            # The loop stays in graph mode: see `GradientAscent`.
+            return tf.while_loop(
+                lambda t, best: (t < stop) & goes_on(t, best),
+                lambda t, best: (
+                    t + 1,
+                    step(best, draws[:, t % BLOCK], sides[t]),
+                ),
+                (t, best),
+            )
+
+        stripes = _uniform(
+            tf.concat([[1], tf.shape(x)[2:]], axis=0), x, seeds.fold(seed, -1)
+        )
+        start = seen(self.threat_model.perturb(x, self._signed(stripes)))
+        _, best = tf.while_loop(goes_on, block, (tf.constant(0), start))
+        return tf.stop_gradient(best.x_adv)
+
+    def _sides(self, x):
+        """The side of the square of every proposal, in pixels."""
+        shape = tf.shape(x)
+        area = tf.cast(shape[1] * shape[2], tf.float64)
+        share = tf.constant(
+            patch_shares(self.num_queries, self.p_init), tf.float64
+        )
+        side = tf.cast(tf.round(tf.sqrt(share * area)), tf.int32)
+        return tf.clip_by_value(side, 1, tf.minimum(shape[1], shape[2]))
+
+    def _signed(self, draws):
+        epsilon = self.threat_model.epsilon
+        return tf.where(draws < 0.5, -epsilon, epsilon)
+
+    def _proposal(self, x, x_adv, draws, side):
+        """Paints one square on each image; draws [batch, 2 + channels]."""
+
+        def covered(place, length):
+            """Which of `length` pixels in a row the square covers."""
+            places = tf.cast(length - side + 1, tf.float32)
+            first = tf.cast(tf.floor(place * places), tf.int32)[:, tf.newaxis]
+            pixels = tf.range(length)[tf.newaxis]
+            return (pixels >= first) & (pixels < first + side)
+
+        rows = covered(draws[:, 0], tf.shape(x)[1])[:, :, tf.newaxis]
+        columns = covered(draws[:, 1], tf.shape(x)[2])[:, tf.newaxis, :]
+        colour = self._signed(draws[:, tf.newaxis, tf.newaxis, 2:])
+        return tf.where(
+            (rows & columns)[..., tf.newaxis],
+            self.threat_model.perturb(x, colour),
+            x_adv,
+        )
+
+
+def patch_shares(num_queries: int, p_init: float = 0.8) -> np.ndarray:
+    """Returns the share p of the image for each of the proposals.
+
+    There is one proposal less than queries: the first query is of the start.
+
+    Example:
+
+    >>> patch_shares(1000)[[0, 1, 2, 999 - 1]]
+    array([0.8      , 0.8      , 0.4      , 0.0015625])
+    """
+    number = np.arange(num_queries - 1) * 10_000 // num_queries
+    return p_init / 2.0 ** np.searchsorted(HALVED_AFTER, number)
+
+
+def square(epsilon: float | Linf, *, num_queries: int = 5000) -> Square:
+    """The Square attack, as in AutoAttack.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_queries: How many images it shows the classifier at most.
+
+    Reference: Andriushchenko et al., Square Attack: a query-efficient
+    black-box adversarial attack via random search, 2020.
+    """
+    return Square(threat_models.get(epsilon), num_queries=num_queries)
+
+
+def _uniform(shape, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Numbers in [0, 1), other ones for every image."""
+    return seeds.per_example(
+        lambda s: tf.random.stateless_uniform(shape, s), x, seed
+    )

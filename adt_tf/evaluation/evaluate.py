@@ -1,0 +1,254 @@
+"""The loop of an evaluation: attacks in order, on the examples standing."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from adt_tf import checks, data
+from adt_tf.attacks import Attack
+from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST, Report
+from adt_tf.evaluation.state import State, fingerprint
+
+# Images that a classifier is shown at once by attacks that look at many for
+# each example, such as SPSA.
+_IMAGES_AT_ONCE = 4096
+
+
+def evaluate(
+    classifier: Any,
+    dataset: Any,
+    attacks: Sequence[Attack],
+    *,
+    batch_size: int = 128,
+    seed: int = 0,
+    independent: bool = False,
+    keep_examples: bool = False,
+    directory: str | pathlib.Path | None = None,
+    verbose: bool = True,
+) -> Report:
+    """Measures natural accuracy, accuracy under attack, and A_rob.
+
+    Attacks run in order, each on the examples that are still right: an
+    example counts as robust only if it withstands them all, so what has fallen
+    need not be attacked again. The classifier runs in inference mode. Each
+    batch of adversarial images is checked against the threat model before it
+    is counted. The result does not depend on `batch_size`.
+
+    Args:
+        classifier: A Keras model from images in [0, 1] to logits, or any
+            object that is called as `classifier(images, training=False)`.
+        dataset: (images, labels), a `tf.data.Dataset` of such, batched or
+            not, or an `adt_tf.data.ImageData`.
+        attacks: Such as `[adt_tf.attacks.pgd(8 / 255)]`.
+        batch_size: Images at once.
+        seed: Of the attacks' noise.
+        independent: Whether each attack runs on all examples that are right
+            when clean: its own accuracy, as tables of attacks have it.
+        keep_examples: Whether the report holds the adversarial images.
+        directory: Where an interrupted evaluation leaves what it knows, and
+            the same call goes on from; None for nowhere.
+        verbose: Whether to show progress.
+    """
+    checks.check_classifier(classifier)
+    names = _checked_names(attacks)
+    if batch_size < 1:
+        raise ValueError(
+            "Argument `batch_size` must be at least 1. Received: "
+            f"batch_size={batch_size}"
+        )
+    images, labels = data.as_arrays(dataset)
+    descriptions = {attack.name: repr(attack) for attack in attacks}
+    key = ""
+    if directory is not None:
+        settings = (descriptions, seed, independent, keep_examples)
+        key = fingerprint(classifier, images, labels, settings)
+    state = State(
+        [NATURAL, *names],
+        images,
+        keep_examples=keep_examples,
+        directory=directory,
+        key=key,
+    )
+    if state.resumed and verbose:
+        print("Going on with an evaluation that was interrupted.")
+    run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
+    run.natural()
+    for row, attack in enumerate(attacks, start=1):
+        before = state.outcomes[: 1 if independent else row]
+        run.attack(row, attack, np.all(before == RIGHT, axis=0))
+    state.remove()
+    return Report(
+        dict(zip([NATURAL, *names], state.outcomes, strict=True)),
+        descriptions,
+        seed,
+        independent,
+        dict(zip([NATURAL, *names], map(float, state.seconds), strict=True)),
+        state.examples if keep_examples else None,
+    )
+
+
+def _checked_names(attacks: Sequence[Attack]) -> list[str]:
+    for attack in attacks:
+        if not isinstance(attack, Attack):
+            raise ValueError(
+                "Argument `attacks` must hold attacks such as "
+                "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`. Received: "
+                f"{attack!r}"
+            )
+    names = [attack.name for attack in attacks]
+    if len({NATURAL, ROBUST, *names}) != len(names) + 2:
+        raise ValueError(
+            "Argument `attacks` must hold attacks with different names, none "
+            f"of them {NATURAL!r} or {ROBUST!r}. Received: {names}; set "
+            "`attack.name` to tell them apart."
+        )
+    return names
+
+
+class _Run:
+    """One pass over attacks, parts and batches."""
+
+    def __init__(
+        self, classifier, images, labels, state, seed, batch_size, verbose
+    ):
+        self.classifier = classifier
+        self.images = images
+        self.labels = labels
+        self.state = state
+        self.seed = seed
+        self.batch_size = batch_size
+        self.verbose = verbose
+        self.predict = _predict_function(classifier)
+
+    def natural(self) -> None:
+        """Classifies the clean images."""
+        rows = np.flatnonzero(self.state.parts_done[0] == 0)
+        with self._bar(NATURAL, len(rows)) as bar:
+            for chosen, size in _batches(rows, self.batch_size):
+                self._record(0, chosen, self._padded(self.images, chosen, size))
+                bar.update(len(chosen))
+            self._show(bar, 0, np.ones(len(self.labels), bool))
+        self.state.save(now=True)
+
+    def attack(self, row: int, attack: Attack, target: np.ndarray) -> None:
+        """Runs all parts of an attack on the examples of a mask."""
+        state = self.state
+        largest = max(1, _IMAGES_AT_ONCE // attack.images_per_example)
+        largest = min(self.batch_size, largest)
+        left = np.where(target, attack.num_parts - state.parts_done[row], 0)
+        left = np.where(state.outcomes[row] == 0, 0, left)
+        with self._bar(attack.name, int(left.sum())) as bar:
+            for part in range(attack.num_parts):
+                rows = np.flatnonzero(
+                    target
+                    & (state.parts_done[row] == part)
+                    & (state.outcomes[row] != 0)
+                )
+                for chosen, size in _batches(rows, largest):
+                    x = self._padded(self.images, chosen, size)
+                    y = self._padded(self.labels, chosen, size)
+                    found = attack(
+                        self.classifier, x, y, seed=self.seed, part=part
+                    ).x_adv
+                    attack.threat_model.check(x, found)
+                    fallen = self._record(row, chosen, found)
+                    # What has fallen is spared the other parts.
+                    bar.total -= fallen * (attack.num_parts - part - 1)
+                    bar.update(len(chosen))
+                    self._show(bar, row, target)
+                    state.save()
+            self._show(bar, row, target)
+        state.save(now=True)
+
+    def _record(self, row: int, chosen: np.ndarray, x_adv: tf.Tensor) -> int:
+        """Counts what is classified correctly; returns how many are not."""
+        state = self.state
+        logits = self.predict(x_adv).numpy()[: len(chosen)]
+        logits = _checked_logits(logits, self.labels)
+        right = logits.argmax(-1) == self.labels[chosen]
+        if state.examples.size:
+            unbroken = np.all(state.outcomes[:, chosen] != 0, axis=0)
+            state.examples[chosen[unbroken]] = x_adv.numpy()[: len(chosen)][
+                unbroken
+            ]
+        state.outcomes[row, chosen] = right
+        state.parts_done[row, chosen] += 1
+        now = time.monotonic()
+        state.seconds[row] += now - self._since
+        self._since = now
+        return int(np.sum(~right))
+
+    def _show(self, bar: tqdm.tqdm, row: int, target: np.ndarray) -> None:
+        standing = np.mean(target & (self.state.outcomes[row] != 0))
+        bar.set_postfix_str(f"{100 * standing:.2f} % standing")
+
+    def _padded(self, array: np.ndarray, chosen: np.ndarray, size: int):
+        """Repeats the last example up to a full batch: few shapes."""
+        index = np.minimum(np.arange(size), len(chosen) - 1)
+        return tf.constant(array[chosen[index]])
+
+    def _bar(self, name: str, total: int) -> tqdm.tqdm:
+        self._since = time.monotonic()
+        return tqdm.tqdm(
+            total=total,
+            desc=f"{name:<10}",
+            unit="image",
+            disable=not self.verbose,
+            bar_format="{desc} {bar:24} {n_fmt}/{total_fmt} "
+            "[{elapsed}<{remaining}]{postfix}",
+        )
+
+
+def _batches(rows: np.ndarray, largest: int):
+    """Yields (rows, padded size), full batches and then smaller ones.
+
+    Sizes are few, each a quarter of the one before, so that few shapes are
+    traced and little is padded.
+    """
+    while len(rows):
+        size = largest
+        while size > 4 and len(rows) <= size // 4:
+            size //= 4
+        yield rows[:size], size
+        rows = rows[size:]
+
+
+_PREDICT = weakref.WeakKeyDictionary()
+
+
+def _predict_function(classifier: Any) -> Any:
+    """Traces a classifier once, and forgets it with it."""
+    if classifier not in _PREDICT:
+        # A strong reference here would keep the classifier alive for ever.
+        reference = weakref.ref(classifier)
+        _PREDICT[classifier] = tf.function(
+            lambda x: tf.cast(reference()(x, training=False), tf.float32),
+            autograph=False,
+            reduce_retracing=True,
+        )
+    return _PREDICT[classifier]
+
+
+def _checked_logits(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    if logits.ndim != 2 or labels.max() >= logits.shape[1]:
+        raise ValueError(
+            f"Labels go up to {labels.max()}, so the classifier must return "
+            f"logits (batch, {labels.max() + 1} or more). Received: logits of "
+            f"shape {logits.shape}."
+        )
+    if not np.isfinite(logits).all():
+        raise ValueError(
+            "The classifier returned NaN or infinite logits: no accuracy can "
+            "be told from them. Check its weights (did training diverge?)."
+        )
+    if bool(checks.looks_like_softmax(tf.constant(logits))):
+        raise ValueError(checks.SOFTMAX_MESSAGE)
+    return logits

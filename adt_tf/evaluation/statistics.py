@@ -1,0 +1,67 @@
+"""How far a measured accuracy can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from scipy import stats
+
+
+def wilson_interval(
+    successes: int, total: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Wilson's interval for a share, sound also near 0 and 1.
+
+    Example:
+
+    >>> low, high = wilson_interval(50, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.404, 0.596)
+    """
+    result = stats.binomtest(int(successes), int(total))
+    interval = result.proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedTest:
+    """Two classifiers on the same examples, compared pair by pair.
+
+    Attributes:
+        num_examples: How many there are.
+        first_only: How many only the first gets right.
+        second_only: How many only the second gets right.
+        difference: Accuracy of the first minus that of the second.
+        p_value: Of the exact two-sided McNemar test.
+    """
+
+    num_examples: int
+    first_only: int
+    second_only: int
+    difference: float
+    p_value: float
+
+
+def mcnemar(first: np.ndarray, second: np.ndarray) -> PairedTest:
+    """The exact McNemar test of two boolean arrays over the same examples.
+
+    Where both classifiers are equally good, an example on which they differ
+    falls either way with probability 1/2.
+
+    Reference: McNemar, Note on the sampling error of the difference between
+    correlated proportions, 1947.
+    """
+    first, second = np.asarray(first, bool), np.asarray(second, bool)
+    if first.shape != second.shape or first.ndim != 1 or not first.size:
+        raise ValueError(
+            "A paired test needs verdicts on the same examples. Received: "
+            f"shapes {first.shape} and {second.shape}"
+        )
+    wins, losses = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+    p_value = 1.0
+    if wins + losses:
+        p_value = float(stats.binomtest(wins, wins + losses).pvalue)
+    return PairedTest(
+        len(first), wins, losses, (wins - losses) / len(first), p_value
+    )

@@ -1,0 +1,14 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Writes beside, then renames: a killed process leaves no broken file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"partial-{path.name}")
+    partial.write_text(text)
+    os.replace(partial, path)

@@ -1,0 +1,156 @@
+"""scripts/evaluate.py and scripts/lint.py on models that others made."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from adt_tf import assessment, data
+from tests.conftest import make_convolutional
+from tests.test_scripts import ROOT, fails, run
+
+PROTOCOLS = sorted(ROOT.glob("flags/protocols/*.flags"))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """Two models, and images that the first classifies correctly."""
+    folder = tmp_path_factory.mktemp("models")
+    first, second = make_convolutional(0), make_convolutional(1)
+    first.save(folder / "first.keras")
+    second.save(folder / "second.keras")
+    generator = np.random.default_rng(1)
+    x = generator.uniform(size=(200, 8, 8, 1)).astype("float32")
+    y = first.predict(x, verbose=0).argmax(-1)
+    np.savez(folder / "mine.npz", images=x, labels=y)
+    return folder
+
+
+def arguments(case, *more, model="first"):
+    return [
+        f"--model={case}/{model}.keras",
+        f"--dataset={case}/mine.npz",
+        "--epsilon=0.02",
+        *more,
+    ]
+
+
+def test_any_model_and_protocol(case, tmp_path):
+    output = tmp_path / "out" / "result.json"
+    done = run(
+        "evaluate",
+        *arguments(case, "--attacks=fgsm,pgd-5x2,square-50"),
+        f"--output={output}",
+        "--keep_examples",
+    )
+    result = json.loads(output.read_text())
+    assert list(result["accuracy"]) == ["natural", "FGSM", "PGD-5 x2", "Square"]
+    assert result["accuracy"]["natural"] == 1.0
+    assert "--attacks=fgsm,pgd-5x2,square-50" in result["command"]
+    assert "num_steps=5" in done.stdout and "40 examples" in done.stdout
+    assert output.with_suffix(".csv").read_text().count("\n") == 41
+    assert "| A_rob |" in output.with_suffix(".md").read_text()
+    with np.load(output.with_suffix(".npz")) as arrays:
+        assert arrays["x_adv"].shape == (40, 8, 8, 1)
+    assert not list(output.parent.glob("*unfinished*"))
+
+
+def test_compare_is_paired(case, tmp_path):
+    for name in ("first", "second"):
+        run(
+            "evaluate",
+            *arguments(case, "--attacks=fgsm,pgd-5", model=name),
+            f"--output={tmp_path}/{name}.json",
+        )
+    pair = [f"{tmp_path}/first.json", f"{tmp_path}/second.json"]
+    done = run("evaluate", "--compare", *pair)
+    assert "| A_rob |" in done.stdout and "McNemar p" in done.stdout
+    fails(run("evaluate", f"--compare={pair[0]}", check=False), "takes two")
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    done = run("evaluate", "--compare", pair[0], str(broken), check=False)
+    fails(done, "broken.json")
+
+
+def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
+    command = arguments(case, "--attacks=fgsm,pgd-50x40")
+    expected = tmp_path / "expected" / "result.json"
+    run("evaluate", *command, f"--output={expected}")
+    output = tmp_path / "killed" / "result.json"
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "scripts/evaluate.py",
+            *command,
+            f"--output={output}",
+        ],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.time() + 120
+    while not list(output.parent.glob("unfinished-*")):
+        assert time.time() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not output.exists()
+    done = run("evaluate", *command, f"--output={output}")
+    assert "Going on with an evaluation" in done.stdout
+    first, second = (json.loads(p.read_text()) for p in (expected, output))
+    assert first["outcomes"] == second["outcomes"]
+
+
+BAD = {
+    "neither": ([], "either --workdir or --model"),
+    "protocol": (["--model=a.keras", "--protocol=nope"], "must be one of"),
+    "source": (["--model=a.keras", "--protocol=transfer"], "needs --source"),
+    "no file": (["--model=none.keras", "--attacks=fgsm"], "must be a .keras"),
+    "stray": (["--model=a.keras", "stray"], "Arguments without a flag"),
+    "attack": (["--model=a.keras", "--attacks=fgsm-7"], "Received: name="),
+    "epsilon": (
+        ["--model=a.keras", "--attacks=fgsm", "--epsilon=2"],
+        "`epsilon` must be",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_flags_get_one_clear_line(kind):
+    given, message = BAD[kind]
+    fails(run("evaluate", *given, check=False), message)
+
+
+@pytest.mark.parametrize("path", PROTOCOLS, ids=lambda path: path.stem)
+def test_protocols_build(path):
+    names = dict(
+        line.removeprefix("--").split("=")
+        for line in path.read_text().splitlines()
+        if "=" in line and line.startswith("--")
+    )["attacks"].split(",")
+    test = data.load("digits", split="test")
+    chosen = assessment.build_attacks(names, 0.1, test, width_factor=0.03125)
+    assert len({attack.name for attack in chosen}) == len(names)
+    assert f"--protocol={path.stem}" in path.read_text()
+
+
+def test_protocols_are_all_there():
+    expected = "autoattack distributional paper quick spsa transfer"
+    assert " ".join(path.stem for path in PROTOCOLS) == expected
+
+
+def test_lint_fails_loudly(case, tmp_path):
+    output = tmp_path / "lint.json"
+    done = run(
+        "lint",
+        *arguments(case, f"--output={output}", "--test_examples=20"),
+        check=False,
+    )
+    report = json.loads(pathlib.Path(output).read_text())
+    failed = any(f["status"] == "fail" for f in report["findings"])
+    assert done.returncode == int(failed)
+    assert "Traceback" not in done.stderr

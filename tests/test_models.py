@@ -1,0 +1,141 @@
+"""Classifiers from files: they must give the same logits and gradients."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adt_tf
+from adt_tf import attacks, models
+from tests.conftest import make_convolutional
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    classifier = make_convolutional()
+    classifier.save(folder / "model.keras")
+    adt_tf.export(classifier, folder / "ours")
+    classifier.export(folder / "keras", verbose=False)
+    signature = tf.function(
+        lambda pixels: {"scores": classifier(pixels, training=False)},
+        input_signature=[tf.TensorSpec([None, 8, 8, 1], tf.float32)],
+    )
+    module = tf.Module()
+    module.classifier = classifier
+    tf.saved_model.save(module, str(folder / "module"), signature)
+    generator = np.random.default_rng(1)
+    x = generator.uniform(size=(20, 8, 8, 1)).astype("float32")
+    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    return folder, classifier, x, y
+
+
+@pytest.mark.parametrize("name", ["model.keras", "ours", "keras", "module"])
+def test_logits_gradients_and_verdicts_are_the_same(name, case):
+    folder, classifier, x, y = case
+    loaded = models.load(folder / name)
+    np.testing.assert_allclose(
+        loaded(tf.constant(x), training=False),
+        classifier(x, training=False),
+        atol=1e-5,
+    )
+    chosen = [attacks.pgd(0.02, num_steps=5), attacks.square(0.02)]
+    chosen[1] = attacks.square(0.02, num_queries=50)
+    expected, report = (
+        adt_tf.evaluate(model, (x, y), chosen, verbose=False)
+        for model in (classifier, loaded)
+    )
+    assert expected.accuracy == report.accuracy
+    assert 0 < report.robust_accuracy < 1
+
+
+def test_probabilities_are_attacked_through_their_logarithms(case, tmp_path):
+    folder, classifier, x, y = case
+    ends = keras.Sequential([classifier, keras.layers.Softmax()])
+    ends.save(tmp_path / "ends.keras")
+    refused = models.load(tmp_path / "ends.keras")
+    with pytest.raises(ValueError, match="must return logits"):
+        adt_tf.evaluate(refused, (x, y), [attacks.fgsm(0.02)], verbose=False)
+    loaded = models.load(tmp_path / "ends.keras", probabilities=True)
+    np.testing.assert_allclose(
+        tf.nn.softmax(loaded(tf.constant(x))),
+        tf.nn.softmax(classifier(x)),
+        atol=1e-6,
+    )
+    reports = [
+        adt_tf.evaluate(m, (x, y), [attacks.pgd(0.02)], verbose=False)
+        for m in (classifier, loaded)
+    ]
+    assert reports[0].accuracy == reports[1].accuracy
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def bad_signature(path, function, *spec):
+    tf.saved_model.save(
+        tf.Module(), str(path), tf.function(function, input_signature=spec)
+    )
+    return path
+
+
+IMAGES = tf.TensorSpec([None, 8, 8, 1], tf.float32)
+BAD = {
+    "nothing": (lambda p: p / "none.keras", "must be a .keras file"),
+    "folder": (lambda p: p, "must be a .keras file"),
+    "text": (lambda p: write(p / "a.keras", b"hello"), "Cannot load"),
+    "empty": (lambda p: write(p / "a.keras", b""), "Cannot load"),
+    "bytes only": (
+        lambda p: bad_signature(
+            p / "m",
+            lambda x: {"o": tf.strings.length(x)},
+            tf.TensorSpec([None], tf.string),
+        ),
+        "must take float images",
+    ),
+    "one batch": (
+        lambda p: bad_signature(
+            p / "m",
+            lambda x: {"o": x[:, 0, 0]},
+            tf.TensorSpec([4, 8, 8, 1], tf.float32),
+        ),
+        "batches of any size",
+    ),
+    "two outputs": (
+        lambda p: bad_signature(
+            p / "m",
+            lambda x: {"a": x[:, 0, :, 0], "b": x[:, 1, :, 0]},
+            IMAGES,
+        ),
+        "an output named 'logits'",
+    ),
+    "no signature": (
+        lambda p: tf.saved_model.save(tf.Module(), str(p / "m")) or p / "m",
+        "no signature 'serving_default'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_files_are_refused(kind, tmp_path):
+    make, message = BAD[kind]
+    with pytest.raises(ValueError, match=message):
+        models.load(make(tmp_path))
+
+
+def test_code_in_a_file_is_not_run(tmp_path):
+    evil = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Lambda(lambda x: x * 2)]
+    )
+    evil.save(tmp_path / "evil.keras")
+    with pytest.raises(ValueError, match="safe mode"):
+        models.load(tmp_path / "evil.keras")
+
+
+def test_a_truncated_file_is_named(case, tmp_path):
+    content = (case[0] / "model.keras").read_bytes()
+    path = write(tmp_path / "cut.keras", content[: len(content) // 2])
+    with pytest.raises(ValueError, match="Cannot load .*cut.keras"):
+        models.load(path)
