@@ -15,7 +15,7 @@
 The parts, in the order in which they build on each other: `threat_models`,
 `distributions`, `objectives`, `step_rules`, `attacks`, `losses`, `trainer`,
 `methods`; beside them `networks`, `data`, `optimizers`, `callbacks`,
-`evaluation` and `saved_model`.
+`evaluation`, `linting`, `analysis`, `report` and `saved_model`.
 """
 
 import importlib.metadata
@@ -34,6 +34,7 @@ from adt_tf import (
     threat_models,
 )
 from adt_tf.evaluation import evaluate
+from adt_tf.linting import lint
 from adt_tf.saved_model import export
 from adt_tf.trainer import AdversarialTrainer
 
@@ -47,6 +48,7 @@ __all__ = [
     "distributions",
     "evaluate",
     "export",
+    "lint",
     "losses",
     "methods",
     "networks",

@@ -1,0 +1,163 @@
+"""Checks to run before anyone trusts a robustness number.
+
+    report = lint(classifier, test, epsilon=8 / 255)
+    print(report)               # failures first, with what to do
+    report.ok                   # False if any check failed
+
+Each check is a function from a `Subject` to (status, evidence, advice):
+`model_checks` look at what the classifier takes and gives, `inference_checks`
+at calls that should be alike, `gradient_checks` at its input gradient, and
+`masking_checks` at attacks that should be stronger than others and are not.
+`CHECKS` names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from adt_tf import data, threat_models
+from adt_tf.linting import (
+    gradient_checks,
+    inference_checks,
+    masking_checks,
+    model_checks,
+)
+from adt_tf.linting.report import Finding, LintReport
+from adt_tf.linting.subject import Subject
+from adt_tf.threat_models import Linf
+
+__all__ = ["CHECKS", "Finding", "LintReport", "lint"]
+
+#: All checks by name, in the order in which they run.
+CHECKS = {
+    **model_checks.CHECKS,
+    **inference_checks.CHECKS,
+    **gradient_checks.CHECKS,
+    **masking_checks.CHECKS,
+}
+
+# Fewer examples tell no attack from another.
+_FEWEST_CORRECT = 16
+
+
+def lint(
+    classifier: Any,
+    dataset: Any,
+    *,
+    epsilon: float | Linf = 8 / 255,
+    num_examples: int = 128,
+    batch_size: int = 64,
+    seed: int = 0,
+    checks: Sequence[str] | None = None,
+    verbose: bool = True,
+) -> LintReport:
+    """Looks for what makes robustness numbers wrong, and says what to do.
+
+    The classifier is run in inference mode only. If that changes its
+    variables all the same, which is one of the failures looked for, they are
+    put back in the end.
+
+    Args:
+        classifier: A Keras model, or anything called as
+            `classifier(x, training=False)`, from images in [0, 1] to logits.
+        dataset: (images, labels), a `tf.data.Dataset` of such, batched or
+            not, or an `adt_tf.data.ImageData`.
+        epsilon: The radius at which robustness will be claimed.
+        num_examples: How many examples, chosen by the seed; 128 show a fault
+            that touches about one example in fifteen.
+        batch_size: Images at once.
+        seed: Of the examples' choice and of all noise.
+        checks: Names out of `CHECKS`; by default all of them.
+        verbose: Whether to show a progress bar.
+    """
+    names = _checked_names(checks)
+    threat_model = threat_models.get(epsilon)
+    if threat_model.epsilon == 0 or threat_model.bounds != (0.0, 1.0):
+        raise ValueError(
+            "Argument `epsilon` must be above 0, in pixels of [0, 1] (8/255 "
+            f"is usual). Received: epsilon={epsilon}"
+        )
+    for name, value in (
+        ("num_examples", num_examples),
+        ("batch_size", batch_size),
+    ):
+        if value < 1:
+            raise ValueError(
+                f"Argument `{name}` must be at least 1. Received: "
+                f"{name}={value}"
+            )
+    images, labels = data.as_arrays(dataset)
+    chosen = np.random.default_rng(seed).permutation(len(labels))
+    chosen = np.sort(chosen[:num_examples])
+    subject = Subject(
+        classifier,
+        images[chosen],
+        labels[chosen],
+        threat_model=threat_model,
+        batch_size=batch_size,
+        seed=seed,
+    )
+    to_numpy = keras.ops.convert_to_numpy
+    before = [(variable, to_numpy(variable)) for variable in subject.variables]
+    try:
+        findings = _run(subject, names, verbose)
+    finally:
+        for variable, old in before:
+            if not np.array_equal(to_numpy(variable), old):
+                variable.assign(old)
+    return LintReport(findings, len(chosen), threat_model.epsilon, seed)
+
+
+def _checked_names(checks: Sequence[str] | None) -> list[str]:
+    if checks is None:
+        return list(CHECKS)
+    unknown = [name for name in checks if name not in CHECKS]
+    if isinstance(checks, str) or unknown or not checks:
+        raise ValueError(
+            f"Argument `checks` must be a list of names out of {list(CHECKS)}. "
+            f"Received: checks={checks!r}"
+        )
+    return [name for name in CHECKS if name in checks]
+
+
+def _run(subject: Subject, names: list[str], verbose: bool) -> list[Finding]:
+    bar = keras.utils.Progbar(
+        len(names), verbose=int(verbose), unit_name="check"
+    )
+    findings = []
+    for name in names:
+        findings.append(_finding(subject, name))
+        bar.add(1)
+    return findings
+
+
+def _finding(subject: Subject, name: str) -> Finding:
+    reason = _obstacle(subject, name)
+    if reason:
+        return Finding(name, "skipped", *reason)
+    status, evidence, advice = CHECKS[name](subject)
+    return Finding(name, status, evidence, advice if status != "pass" else "")
+
+
+def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
+    """Why a check cannot be judged, and what to do, or None."""
+    if name != "logits" and not np.isfinite(subject.logits).all():
+        return "The logits are not finite.", "See `logits` first."
+    if name not in masking_checks.CHECKS:
+        return None
+    if subject.gradients() is None:
+        return (
+            "No white-box attack can run without an input gradient.",
+            "See `differentiable` first.",
+        )
+    if subject.num_correct < _FEWEST_CORRECT:
+        return (
+            f"Only {subject.num_correct} of {len(subject.labels)} examples are "
+            "classified correctly, too few to tell attacks apart.",
+            f"See `accuracy` first, or give {_FEWEST_CORRECT} that are.",
+        )
+    return None

@@ -1,0 +1,143 @@
+"""What the checks found, as a table for people and a dictionary for programs.
+
+report = LintReport(findings, num_examples=128, epsilon=8 / 255, seed=0)
+print(report)
+report.ok, report["black_box"].status, report.to_dict()
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import textwrap
+from typing import Any
+
+#: From the worst to the best, the order of the printed table.
+STATUSES = ("fail", "warn", "skipped", "pass")
+
+#: What a check returns: status, evidence, advice.
+Verdict = tuple[str, str, str]
+
+_WIDTH = 80
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The outcome of one check.
+
+    Attributes:
+        check: Its name.
+        status: "pass"; "warn", look at it; "fail", trust no robustness
+            number; "skipped", it could not be judged.
+        evidence: One sentence with the figures.
+        advice: What to do; empty where the check passed.
+    """
+
+    check: str
+    status: str
+    evidence: str
+    advice: str = ""
+
+    def __post_init__(self):
+        if self.status not in STATUSES:
+            raise ValueError(
+                f"Argument `status` must be one of {list(STATUSES)}. "
+                f"Received: status={self.status!r} from check {self.check!r}; "
+                "return one of these from the check."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class LintReport:
+    """All findings of one call of `lint`.
+
+    Args:
+        findings: In the order in which the checks ran.
+        num_examples: How many examples they looked at.
+        epsilon: The radius of the attacks.
+        seed: Of the examples' choice and of all noise.
+
+    Example:
+
+    >>> report = LintReport(
+    ...     [Finding("state", "pass", "No variable changes."),
+    ...      Finding("logits", "fail", "Rows sum to one.", "Drop softmax.")],
+    ...     num_examples=128, epsilon=0.1, seed=0)
+    >>> report.ok
+    False
+    >>> print(report)
+    --------------------------------------------------------------------------------
+    fail     logits  Rows sum to one.
+                       -> Drop softmax.
+    pass     state   No variable changes.
+    --------------------------------------------------------------------------------
+    1 fail, 0 warn, 0 skipped, 1 pass; 128 examples, epsilon 0.1, seed 0
+    """
+
+    findings: list[Finding]
+    num_examples: int
+    epsilon: float
+    seed: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(finding.status != "fail" for finding in self.findings)
+
+    def __getitem__(self, check: str) -> Finding:
+        """Returns the finding of a check."""
+        for finding in self.findings:
+            if finding.check == check:
+                return finding
+        raise KeyError(
+            f"No finding of {check!r}; this report has "
+            f"{[finding.check for finding in self.findings]}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold."""
+        return {
+            "ok": self.ok,
+            "num_examples": self.num_examples,
+            "epsilon": self.epsilon,
+            "seed": self.seed,
+            "findings": [dataclasses.asdict(f) for f in self.findings],
+        }
+
+    def __str__(self) -> str:
+        rule = "-" * _WIDTH
+        counts = collections.Counter(f.status for f in self.findings)
+        summary = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+        width = max((len(f.check) for f in self.findings), default=0)
+        ordered = sorted(self.findings, key=lambda f: STATUSES.index(f.status))
+        lines = [line for f in ordered for line in _lines(f, width)]
+        return "\n".join(
+            [
+                rule,
+                *lines,
+                rule,
+                f"{summary}; {self.num_examples} examples, "
+                f"epsilon {self.epsilon:.4g}, seed {self.seed}",
+            ]
+        )
+
+
+def _lines(finding: Finding, width: int) -> list[str]:
+    start = f"{finding.status:<8} {finding.check:<{width}}  "
+    indent = " " * len(start)
+    lines = textwrap.wrap(
+        finding.evidence,
+        _WIDTH,
+        initial_indent=start,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    if finding.advice:
+        lines += textwrap.wrap(
+            finding.advice,
+            _WIDTH,
+            initial_indent=f"{indent}  -> ",
+            subsequent_indent=f"{indent}     ",
+            break_on_hyphens=False,
+        )
+    return lines
