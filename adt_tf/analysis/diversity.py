@@ -1,0 +1,286 @@
+"""Figure 1: how different the perturbations for one image are.
+
+    sources = [
+        restarts(attacks.pgd(8 / 255)),
+        samples(attacks.exp(8 / 255, entropy_weight=0.01)),
+    ]
+    results = measure_diversity(classifier, test, sources)
+    print(results.mean_distance)
+    draw_diversity(results, "diversity.png")
+
+`restarts` runs an attack again and again, each time with other noise, and
+takes where it ends; `samples` runs it once and draws from what it found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from scipy.spatial import distance
+from sklearn import decomposition
+
+from adt_tf import checks, data, objectives, seeds
+from adt_tf.analysis import map_batches, plots
+from adt_tf.attacks import Attack
+
+#: How many images are projected for the picture.
+NUM_PROJECTED = 3
+
+
+class Source(NamedTuple):
+    """Where perturbed images come from.
+
+    `draw(classifier, x, y, num_samples, seed)` gives [batch, num_samples, ...].
+    """
+
+    name: str
+    draw: Callable[..., tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Diversity:
+    """Distances between perturbations of the same image.
+
+    Attributes:
+        names: Of the sources.
+        distances: The mean l2 distance of two perturbations of an image
+            [sources, images].
+        projections: The first images' perturbations on their two principal
+            axes [projected images, sources, num_samples, 2].
+        explained: The share of the variance that these axes hold [projected].
+        success: The share of perturbations that are misclassified
+            [sources, images].
+        seed: Of the noise.
+    """
+
+    names: tuple[str, ...]
+    distances: np.ndarray
+    projections: np.ndarray
+    explained: np.ndarray
+    success: np.ndarray
+    seed: int
+
+    @property
+    def mean_distance(self) -> dict[str, float]:
+        """The mean over the images, for each source."""
+        means = self.distances.mean(axis=1).tolist()
+        return dict(zip(self.names, means, strict=True))
+
+    @property
+    def fooled(self) -> dict[str, float]:
+        """The share of misclassified perturbations, for each source."""
+        shares = self.success.mean(axis=1).tolist()
+        return dict(zip(self.names, shares, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold."""
+        deviations = self.distances.std(axis=1).tolist()
+        return {
+            "num_examples": self.distances.shape[1],
+            "num_samples": self.projections.shape[2],
+            "mean_distance": self.mean_distance,
+            "standard_deviation": dict(
+                zip(self.names, deviations, strict=True)
+            ),
+            "fooled": self.fooled,
+            "explained_variance": self.explained.tolist(),
+            "seed": self.seed,
+        }
+
+
+def restarts(attack: Attack, name: str | None = None) -> Source:
+    """The ends of independent runs of an attack."""
+
+    def draw(classifier, x, y, num_samples, seed):
+        def run(i):
+            one = seeds.fold(seed, i)
+            return _run(attack, classifier, x, y, 1, one)[:, 0]
+
+        ends = tf.map_fn(
+            run, tf.range(num_samples), fn_output_signature=tf.float32
+        )
+        return tf.experimental.numpy.swapaxes(ends, 0, 1)
+
+    return Source(name or f"{attack.name}, restarts", draw)
+
+
+def samples(attack: Attack, name: str | None = None) -> Source:
+    """Samples of the distribution that one run of an attack finds."""
+
+    def draw(classifier, x, y, num_samples, seed):
+        return _run(attack, classifier, x, y, num_samples, seed)
+
+    return Source(name or f"{attack.name}, samples", draw)
+
+
+def _run(attack, classifier, x, y, num_samples, seed):
+    # Not a call of the attack, which gives back the strongest image it met.
+    solution = attack.solve(classifier, x, y, seed=seeds.fold(seed, 0))
+    return attack.sample(
+        x, solution, num_samples=num_samples, seed=seeds.fold(seed, 1)
+    ).x_adv
+
+
+def measure_diversity(
+    classifier: Any,
+    dataset: Any,
+    sources: Sequence[Source],
+    *,
+    num_samples: int = 50,
+    batch_size: int = 32,
+    seed: int = 0,
+    verbose: bool = False,
+) -> Diversity:
+    """Measures how far apart the perturbations of an image lie.
+
+        distance(image) = mean_{i < j} |delta_i - delta_j|_2
+
+    The perturbations are those of the images as they are shown, inside the
+    pixel box. The principal axes are those of all sources' perturbations
+    together, so that none is favoured.
+
+    Args:
+        classifier: From images in [0, 1] to logits; it is attacked.
+        dataset: (images, labels), or as in `adt_tf.evaluate`.
+        sources: Such as `[restarts(pgd(8 / 255)), samples(exp(8 / 255))]`.
+        num_samples: Perturbations of each image from each source.
+        batch_size: Images at once.
+        seed: Of the noise.
+        verbose: Whether to show a progress bar.
+
+    Reference: Dong et al., Adversarial Distributional Training, Sec. 2.2.
+    """
+    checks.check_classifier(classifier)
+    if num_samples < 2:
+        raise ValueError(
+            "Argument `num_samples` must be at least 2, for there to be a "
+            f"distance. Received: num_samples={num_samples}"
+        )
+    names = tuple(source.name for source in sources)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            "Argument `sources` must hold sources with different names. "
+            f"Received: {list(names)}; set `name` to tell them apart."
+        )
+    images, labels = data.as_arrays(dataset)
+
+    key = seeds.make(seed)
+
+    @tf.function(autograph=False)
+    def draw(x, y):
+        drawn = [
+            source.draw(classifier, x, y, num_samples, key)
+            for source in sources
+        ]
+        wrong = [
+            tf.argmax(objectives.logits_of(classifier, x_adv), -1, y.dtype)
+            != y[:, tf.newaxis]
+            for x_adv in drawn
+        ]
+        deltas = tf.stack(drawn, axis=1) - x[:, tf.newaxis, tf.newaxis]
+        return deltas, tf.stack(wrong, axis=1)
+
+    projected = []
+
+    def measure(x, y):
+        deltas, wrong = draw(x, y)
+        shape = (len(x), len(sources), num_samples, -1)
+        deltas = deltas.numpy().reshape(shape)
+        missing = NUM_PROJECTED - len(projected)
+        projected.extend(_project(delta) for delta in deltas[:missing])
+        distances = np.array(
+            [[distance.pdist(d).mean() for d in delta] for delta in deltas]
+        )
+        return distances, wrong.numpy().mean(axis=-1)
+
+    distances, success = map_batches(
+        measure, images, labels, batch_size=batch_size, verbose=verbose
+    )
+    projections, explained = (np.array(p) for p in zip(*projected, strict=True))
+    return Diversity(
+        names, distances.T, projections, explained, success.T, seed
+    )
+
+
+def _project(deltas: np.ndarray) -> tuple[np.ndarray, float]:
+    """Projects [sources, num_samples, size] onto two principal axes."""
+    pca = decomposition.PCA(n_components=2, svd_solver="full")
+    flat = deltas.reshape(-1, deltas.shape[-1]).astype(np.float64)
+    points = pca.fit_transform(flat).reshape(*deltas.shape[:2], 2)
+    return points, float(pca.explained_variance_ratio_.sum())
+
+
+def draw_diversity(results: Diversity, path: str | os.PathLike) -> None:
+    """Draws the projections, all to one scale, and every image's distance."""
+    num_sources = len(results.names)
+    figure = plots.make_figure(height=4.6 + 0.3 * num_sources)
+    grid = figure.add_gridspec(
+        2, NUM_PROJECTED, height_ratios=(2.4, 0.6 + 0.4 * num_sources)
+    )
+    reach = 1.08 * np.abs(results.projections).max() or 1.0
+    for i, points in enumerate(results.projections):
+        axes = figure.add_subplot(grid[0, i])
+        for s in range(num_sources):
+            axes.scatter(*points[s].T, **_dots(s), label=results.names[s])
+        axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        share = f"{100 * results.explained[i]:.0f} % of the variance"
+        axes.set_title(f"image {i + 1}\n{share}", fontsize=10)
+        axes.set_xlabel("first principal axis")
+        if i == 0:
+            axes.set_ylabel("second principal axis")
+            handles = axes.get_legend_handles_labels()
+        else:
+            axes.tick_params(labelleft=False)
+        plots.tidy(axes, "both")
+    _draw_distances(results, figure.add_subplot(grid[1, :]))
+    figure.legend(
+        *handles, loc="outside lower center", ncols=num_sources, frameon=False
+    )
+    figure.suptitle("Perturbations of the same image, in pixels of [0, 1]")
+    plots.save(figure, path)
+
+
+def _dots(index: int) -> dict[str, Any]:
+    return {
+        "s": 20,
+        "marker": plots.marker(index),
+        "color": plots.color(index),
+        "alpha": 0.6,
+        "linewidths": 0,
+    }
+
+
+def _draw_distances(results: Diversity, axes: Any) -> None:
+    num_sources, num_images = results.distances.shape
+    spread = 0.2 * np.linspace(-1, 1, num_images)
+    for s, values in enumerate(results.distances):
+        mean = values.mean()
+        axes.scatter(values, s + spread, **_dots(s))
+        axes.vlines(mean, s - 0.3, s + 0.3, color="black", linewidth=2)
+        axes.annotate(
+            f"{mean:.2f}",
+            (mean, s - 0.33),
+            ha="center",
+            va="bottom",
+            fontweight="bold",
+        )
+    # From zero, or a small difference would look like a large one.
+    axes.set(
+        xlim=(0, 1.05 * results.distances.max() or 1.0),
+        ylim=(num_sources - 0.6, -0.75),
+        xlabel="mean l2 distance between two perturbations of an image\n"
+        f"(a dot each; line: mean; n = {num_images})",
+    )
+    axes.set_yticks(
+        range(num_sources),
+        [
+            f"{name}\n{100 * share:.0f} % fool it"
+            for name, share in results.fooled.items()
+        ],
+    )
+    plots.tidy(axes, "x")

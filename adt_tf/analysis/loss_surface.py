@@ -1,0 +1,256 @@
+"""Figure 2 (a-e): the loss around an image, for several classifiers.
+
+results = measure_loss_surfaces(
+    {"Standard": one, "ADT-EXP": other}, (x[0], y[0]), epsilon=8 / 255)
+draw_loss_surfaces(results, "loss_surface.png")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from matplotlib import ticker
+
+from adt_tf import checks, data, seeds, threat_models
+from adt_tf.analysis import map_batches, plots
+
+#: Along both directions, in units of epsilon.
+OFFSETS = np.linspace(-2.0, 2.0, 41)
+#: Where a contour is drawn: the probability of the true class.
+CONFIDENCES = np.array([0.9, 0.5, 0.1, 0.01])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LossSurfaces:
+    """The cross-entropy on a grid around one image.
+
+    Attributes:
+        names: Of the classifiers.
+        offsets: Along both directions, in units of epsilon [n].
+        loss: [classifiers, n along the gradient, n along the random one].
+        epsilon: The unit.
+        seed: Of the random direction.
+    """
+
+    names: tuple[str, ...]
+    offsets: np.ndarray
+    loss: np.ndarray
+    epsilon: float
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold: the range of each surface."""
+        return {
+            "epsilon": self.epsilon,
+            "offsets": [float(self.offsets[0]), float(self.offsets[-1])],
+            "loss": {
+                name: {"lowest": float(z.min()), "highest": float(z.max())}
+                for name, z in zip(self.names, self.loss, strict=True)
+            },
+            "seed": self.seed,
+        }
+
+
+def log_odds(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """The log-odds [batch] against the true class.
+
+        m = logsumexp_{c != y} z_c - z_y,   cross-entropy = log(1 + exp(m))
+
+    So the cross-entropy's gradient is a positive multiple of that of m, which
+    does not vanish in float32 where the classifier is sure of itself.
+
+    Args:
+        logits: [batch, classes].
+        y: Labels [batch].
+    """
+    logits = tf.cast(logits, tf.float32)
+    is_true = tf.one_hot(y, logits.shape[-1], True, False)
+    true = tf.reduce_sum(tf.where(is_true, logits, 0.0), axis=-1)
+    others = tf.where(is_true, logits.dtype.min, logits)
+    return tf.reduce_logsumexp(others, axis=-1) - true
+
+
+def measure_loss_surfaces(
+    classifiers: Mapping[str, Any],
+    example: tuple[np.ndarray, int],
+    *,
+    epsilon: float | threat_models.Linf,
+    offsets: np.ndarray = OFFSETS,
+    batch_size: int = 128,
+    seed: int = 0,
+    verbose: bool = False,
+) -> LossSurfaces:
+    """Measures the cross-entropy at x + epsilon (a d_g + b d_r).
+
+    d_g is the sign of the classifier's own gradient at x, d_r a random sign
+    for each pixel, the same for every classifier: both are corners of the
+    unit ball, so |a| + |b| <= 1 is what an attack may reach. The images are
+    not clipped to the pixel box, whose edges would show as kinks of the loss.
+
+    Args:
+        classifiers: From a name to a classifier of images in [0, 1].
+        example: One image [height, width, channels] and its label.
+        epsilon: The unit of the offsets, or a threat model.
+        offsets: The values of a and b, increasing.
+        batch_size: Images at once.
+        seed: Of the random direction.
+        verbose: Whether to show a progress bar for each classifier.
+
+    Reference: Dong et al., Adversarial Distributional Training, Sec. 5.3.
+    """
+    image, label = example
+    x, y = data.as_arrays((np.asarray(image)[None], np.asarray(label)[None]))
+    radius = threat_models.get(epsilon).epsilon
+    offsets = np.asarray(offsets, np.float32)
+    if offsets.ndim != 1 or len(offsets) < 2 or (np.diff(offsets) <= 0).any():
+        raise ValueError(
+            "Argument `offsets` must be two or more increasing numbers, such "
+            f"as np.linspace(-2, 2, 41). Received: offsets={offsets}"
+        )
+    across = seeds.per_example(
+        lambda s: tf.where(
+            tf.random.stateless_uniform(x.shape[1:], s) < 0.5, -1.0, 1.0
+        ),
+        tf.constant(x),
+        seeds.make(seed),
+    )
+    a, b = np.meshgrid(offsets, offsets, indexing="ij")
+    surfaces = []
+    for classifier in classifiers.values():
+        checks.check_classifier(classifier)
+        evaluate = _loss_function(classifier, x, y, radius, across)
+        values = map_batches(
+            evaluate,
+            a.ravel(),
+            b.ravel(),
+            batch_size=batch_size,
+            verbose=verbose,
+        )
+        surfaces.append(values.reshape(a.shape))
+    return LossSurfaces(
+        tuple(classifiers), offsets, np.array(surfaces), radius, seed
+    )
+
+
+def _loss_function(classifier, x, y, radius, across):
+    """Returns (a, b) -> cross-entropy, each [batch], for one image."""
+    x, y = tf.constant(x), tf.constant(y)
+
+    @tf.function(autograph=False)
+    def gradient():
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(x)
+            value = log_odds(classifier(x, training=False), y)
+        return tape.gradient(value, x)
+
+    along = tf.sign(gradient())
+
+    @tf.function(autograph=False)
+    def loss(a, b):
+        a, b = (tf.reshape(t, [-1, 1, 1, 1]) for t in (a, b))
+        logits = classifier(
+            x + radius * (a * along + b * across), training=False
+        )
+        return tf.nn.softplus(log_odds(logits, tf.repeat(y, tf.shape(a)[0])))
+
+    return loss
+
+
+def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
+    """Draws each surface above its contours, all to one scale."""
+    count = len(results.names)
+    columns = 2 if count in (2, 4) else min(count, 3)
+    blocks = -(-count // columns)
+    figure = plots.make_figure(height=0.5 + (3 if count == 1 else 4.6) * blocks)
+    grid = figure.add_gridspec(
+        2 * blocks, columns, height_ratios=(1.2, 1) * blocks
+    )
+    beside = figure.add_gridspec(1, 2)
+    levels = ticker.MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(
+        0, results.loss.max()
+    )
+    scale = {"cmap": plots.COLORMAP, "vmin": 0, "vmax": levels[-1]}
+    every = []
+    for i, name in enumerate(results.names):
+        block, column = divmod(i, columns)
+        # A single pair would leave most of the width empty: side by side.
+        above, below = (
+            (beside[0], beside[1])
+            if count == 1
+            else (grid[2 * block, column], grid[2 * block + 1, column])
+        )
+        solid = figure.add_subplot(above, projection="3d")
+        flat = figure.add_subplot(below)
+        solid.set_title(name)
+        _draw_solid(results, i, solid, scale)
+        picture = _draw_flat(results, i, flat, scale)
+        every += [solid, flat]
+    figure.colorbar(
+        picture,
+        ax=every,
+        label="cross-entropy (nats)",
+        ticks=levels,
+        aspect=35 * blocks,
+    )
+    figure.suptitle(f"Loss around one image, ε = {_fraction(results.epsilon)}")
+    shares = ", ".join(f"{100 * share:g}" for share in CONFIDENCES)
+    plots.note(
+        figure,
+        f"Lines, from dark to light: true class at {shares} %. Dashed: as far "
+        "as an attack may go.",
+    )
+    plots.save(figure, path)
+
+
+def _draw_solid(results: LossSurfaces, i: int, axes: Any, scale: dict) -> None:
+    a, b = np.meshgrid(results.offsets, results.offsets, indexing="ij")
+    axes.plot_surface(
+        a,
+        b,
+        results.loss[i],
+        rcount=len(a),
+        ccount=len(a),
+        linewidth=0,
+        antialiased=False,
+        **scale,
+    )
+    axes.set_zlim(0, scale["vmax"])
+    axes.view_init(elev=25, azim=-125)
+    axes.set_xlabel("gradient", fontsize=plots.SMALL, labelpad=-8)
+    axes.set_ylabel("random", fontsize=plots.SMALL, labelpad=-8)
+    axes.tick_params(labelsize=plots.SMALL, pad=-3)
+    axes.set_box_aspect((1, 1, 0.9), zoom=1.2)
+
+
+def _draw_flat(results: LossSurfaces, i: int, axes: Any, scale: dict) -> Any:
+    a, b = np.meshgrid(results.offsets, results.offsets, indexing="ij")
+    loss = results.loss[i]
+    picture = axes.pcolormesh(a, b, loss, shading="gouraud", **scale)
+    lines = -np.log(CONFIDENCES)
+    inside = lines[(lines > loss.min()) & (lines < loss.max())]
+    if inside.size:
+        axes.contour(a, b, loss, inside, colors="white", linewidths=1)
+    axes.plot([1, 0, -1, 0, 1], [0, 1, 0, -1, 0], color="white", linestyle="--")
+    limits = (results.offsets[0], results.offsets[-1])
+    axes.set(
+        xlim=limits, ylim=limits, xlabel="along gradient (ε)", aspect="equal"
+    )
+    if i == 0 or axes.get_subplotspec().is_first_col():
+        axes.set_ylabel("along random (ε)")
+    axes.set_title(
+        f"loss {loss.min():.2f} to {loss.max():.2f}", fontsize=plots.SMALL
+    )
+    return picture
+
+
+def _fraction(epsilon: float) -> str:
+    """Writes 8/255 as such, where it is."""
+    steps = 255 * epsilon
+    if abs(steps - round(steps)) < 1e-3:
+        return f"{round(steps)}/255"
+    return f"{epsilon:g}"

@@ -1,0 +1,175 @@
+"""Figure 4: which classifier's adversarial images fool which other.
+
+results = measure_transfer(
+    {"AT-PGD": one, "ADT-EXP": other}, test, attacks.pgd(8 / 255))
+print(results.to_dict())
+draw_transfer(results, "transfer.png")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from matplotlib.patches import Rectangle
+
+from adt_tf import checks, data
+from adt_tf.analysis import map_batches, plots
+from adt_tf.attacks import Attack
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TransferMatrix:
+    """Accuracies under images found on other classifiers.
+
+    Attributes:
+        names: Of the classifiers.
+        accuracy: Of each target on what was found on each source
+            [sources, targets]; the diagonal is white-box.
+        natural: Of each target on clean images [targets].
+        attack: The attack's name.
+        num_examples: How many images were attacked.
+        seed: Of the attack's noise.
+    """
+
+    names: tuple[str, ...]
+    accuracy: np.ndarray
+    natural: np.ndarray
+    attack: str
+    num_examples: int
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold; `accuracy[source][target]`."""
+        return {
+            "attack": self.attack,
+            "num_examples": self.num_examples,
+            "natural": dict(
+                zip(self.names, self.natural.tolist(), strict=True)
+            ),
+            "accuracy": {
+                source: dict(zip(self.names, row.tolist(), strict=True))
+                for source, row in zip(self.names, self.accuracy, strict=True)
+            },
+            "seed": self.seed,
+        }
+
+
+def measure_transfer(
+    classifiers: Mapping[str, Any],
+    dataset: Any,
+    attack: Attack,
+    *,
+    batch_size: int = 128,
+    seed: int = 0,
+    verbose: bool = False,
+) -> TransferMatrix:
+    """Attacks every classifier and shows what is found to all of them.
+
+    An image counts as correct if the target is right about it both clean and
+    attacked: nobody is obliged to attack what is wrong already.
+
+    Args:
+        classifiers: From a name to a classifier of images in [0, 1].
+        dataset: (images, labels), or as in `adt_tf.evaluate`.
+        attack: Such as `adt_tf.attacks.pgd(8 / 255)` or `mim(8 / 255)`.
+        batch_size: Images at once.
+        seed: Of the attack's noise.
+        verbose: Whether to show a progress bar for each source.
+
+    Reference: Dong et al., Adversarial Distributional Training, Sec. 5.2.
+    """
+    if not isinstance(attack, Attack):
+        raise ValueError(
+            "Argument `attack` must be an attack such as "
+            "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`. Received: "
+            f"attack={attack!r}"
+        )
+    for classifier in classifiers.values():
+        checks.check_classifier(classifier)
+    images, labels = data.as_arrays(dataset)
+
+    @tf.function(autograph=False)
+    def correct(x, y):
+        """[batch, targets], for all targets at once."""
+        logits = [f(x, training=False) for f in classifiers.values()]
+        return tf.stack(
+            [tf.argmax(z, axis=-1, output_type=y.dtype) == y for z in logits],
+            axis=1,
+        )
+
+    natural = map_batches(correct, images, labels, batch_size=batch_size)
+    accuracy = []
+    for source in classifiers.values():
+
+        def attacked(x, y, source=source):
+            x_adv = attack(source, x, y, seed=seed).x_adv
+            attack.threat_model.check(x, x_adv)
+            return correct(x_adv, y)
+
+        outcomes = map_batches(
+            attacked, images, labels, batch_size=batch_size, verbose=verbose
+        )
+        accuracy.append(np.mean(natural & outcomes, axis=0))
+    return TransferMatrix(
+        tuple(classifiers),
+        np.array(accuracy),
+        natural.mean(axis=0),
+        attack.name,
+        len(labels),
+        seed,
+    )
+
+
+def draw_transfer(results: TransferMatrix, path: str | os.PathLike) -> None:
+    """Draws the accuracies in per cent, from 0 to 100, white-box framed."""
+    count = len(results.names)
+    values = 100 * np.vstack([results.natural, results.accuracy])
+    figure = plots.make_figure(height=1.9 + 0.62 * (count + 1))
+    axes = figure.subplots()
+    picture = axes.imshow(
+        values, cmap=plots.COLORMAP, vmin=0, vmax=100, aspect="auto"
+    )
+    for (row, column), value in np.ndenumerate(values):
+        axes.text(
+            column,
+            row,
+            f"{value:.1f}",
+            ha="center",
+            va="center",
+            fontsize=12,
+            # Dark colours of the map lie below the middle.
+            color="white" if value < 50 else "black",
+        )
+    for i in range(count):
+        axes.add_patch(
+            Rectangle(
+                (i - 0.46, i + 0.56),
+                0.92,
+                0.88,
+                fill=False,
+                edgecolor=plots.COLORS[1],
+                linewidth=3,
+            )
+        )
+    axes.axhline(0.5, color="white", linewidth=5)
+    axes.set_xticks(range(count), results.names)
+    axes.set_yticks(range(count + 1), ["none (clean)", *results.names])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set(
+        xlabel="target: classifies the images",
+        ylabel="source: is attacked",
+        title=f"Accuracy under transferred {results.attack}",
+    )
+    figure.colorbar(picture, ax=axes, label="accuracy (%)")
+    plots.note(
+        figure,
+        f"{results.num_examples} images. Framed: white box, the target is "
+        "the source.",
+    )
+    plots.save(figure, path)
