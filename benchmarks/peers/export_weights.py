@@ -1,0 +1,118 @@
+"""Writes a Keras network, inputs and its outputs to a file for its twin.
+
+    python benchmarks/peers/export_weights.py --workdir=DIR --output=FILE.npz
+    python benchmarks/peers/export_weights.py --fresh=posterior --output=...
+
+The first writes the classifier of a run with test images, labels and logits;
+the second a network with random weights, to check its twin. Runs in the
+project's own environment; the file is read by weights.py in the other one.
+"""
+
+import json
+import pathlib
+import sys
+
+from absl import flags
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import common  # noqa: E402
+
+FRESH = ["explicit_generator", "implicit_generator", "posterior"]
+
+common.define_experiment_flags()
+flags.adopt_module_key_flags(common)
+flags.DEFINE_string("workdir", None, "The run whose classifier to write.")
+flags.DEFINE_enum("fresh", None, FRESH, "Or: a network with random weights.")
+flags.DEFINE_integer("examples", 1000, "Test images, or random inputs.")
+flags.DEFINE_list("input_shape", ["32", "32", "3"], "Of --fresh's images.")
+flags.DEFINE_float("twin_width_factor", 0.125, "Of --fresh's widths.")
+flags.DEFINE_string("output", None, "The .npz file to write.")
+flags.mark_flag_as_required("output")
+
+
+def from_workdir(values) -> tuple:
+    """Returns the details, the model, its inputs and the labels of a run."""
+    common.read_workdir(values.workdir)
+    config = common.experiment_config()
+    from adt_tf import data, workdir
+
+    classifier = workdir.load_classifier(values.workdir)
+    test = workdir.load_data(config, "test")
+    images, labels = data.as_arrays(test)
+    images, labels = images[: values.examples], labels[: values.examples]
+    details = {
+        "network": config["network"],
+        "settings": {
+            "input_shape": list(classifier.input_shape[1:]),
+            "num_classes": classifier.output_shape[-1],
+        },
+        "workdir": values.workdir,
+        "method": config["method"],
+        "dataset": test.name,
+        "epsilon": config["epsilon"],
+    }
+    return details, classifier, [images], labels
+
+
+def from_scratch(values) -> tuple:
+    """Returns the same of a network with random weights and statistics."""
+    import numpy as np
+
+    from adt_tf import networks
+
+    generator = np.random.default_rng(0)
+    shape = [int(size) for size in values.input_shape]
+    settings = {"width_factor": values.twin_width_factor}
+    network = getattr(networks, values.fresh)(shape, **settings)
+    for variable in network.weights:
+        # The initial ones and zeros of batch normalisation would hide a
+        # mistake in it.
+        if variable.name in ("gamma", "moving_variance"):
+            variable.assign(generator.uniform(0.5, 1.5, variable.shape))
+        elif variable.name in ("beta", "moving_mean", "bias"):
+            variable.assign(generator.normal(0, 0.1, variable.shape))
+    details = {
+        "network": values.fresh,
+        "settings": {"input_shape": shape, **settings},
+    }
+    inputs = [
+        generator.normal(size=(values.examples, *tensor.shape[1:])).astype(
+            "float32"
+        )
+        for tensor in network.inputs
+    ]
+    return details, network, inputs, None
+
+
+def main() -> None:
+    """Writes the file."""
+    values = flags.FLAGS
+    if (values.workdir is None) == (values.fresh is None):
+        raise ValueError("Give either --workdir or --fresh.")
+    build = from_scratch if values.workdir is None else from_workdir
+    details, network, inputs, labels = build(values)
+    import numpy as np
+
+    outputs = network.predict(
+        inputs if len(inputs) > 1 else inputs[0], batch_size=128, verbose=0
+    )
+    arrays = {"details": np.array(json.dumps(details)), "output": outputs}
+    for index, array in enumerate(inputs):
+        arrays[f"input_{index}"] = array
+    if labels is not None:
+        arrays["labels"] = labels
+    for layer in network.layers:
+        for variable in layer.weights:
+            key = f"weights/{layer.name}/{variable.name}"
+            arrays[key] = np.asarray(variable)
+    path = pathlib.Path(values.output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+    print(f"{details['network']}, {len(outputs)} examples, written to {path}")
+
+
+if __name__ == "__main__":
+    common.run(main)
