@@ -53,7 +53,9 @@ def workdir(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("script", ["train", "evaluate", "export", "lint", "report"])
+@pytest.mark.parametrize(
+    "script", ["train", "evaluate", "export", "lint", "report"]
+)
 def test_help_answers_at_once(script):
     start = time.time()
     done = run(script, "--help", check=False)

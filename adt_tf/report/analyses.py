@@ -1,0 +1,142 @@
+"""The analyses of `adt_tf.analysis` on a few images, each with its reading.
+
+for analysis in analyze(classifiers, x, y, epsilon=8 / 255, seed=0):
+    analysis.title, analysis.text, analysis.png
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adt_tf import attacks
+from adt_tf.analysis import convergence, diversity, hessian, loss_surface
+from adt_tf.report import measure
+
+#: How many images: for clouds of perturbations, and for the curves.
+_FEW, _SOME = 8, 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """One picture, and how to read it.
+
+    Attributes:
+        title: Its heading.
+        text: One or two sentences.
+        alt: What the picture shows, for those who cannot see it.
+        png: The picture.
+    """
+
+    title: str
+    text: str
+    alt: str
+    png: bytes
+
+
+def analyze(
+    classifiers: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    epsilon: float,
+    seed: int,
+) -> list[Analysis]:
+    """Runs the analyses of `adt_tf.analysis` on the images."""
+    return [
+        *(
+            _diversity(name, classifier, x[:_FEW], y[:_FEW], epsilon, seed)
+            for name, classifier in classifiers.items()
+        ),
+        _loss_surface(classifiers, x, y, epsilon, seed),
+        _hessian(classifiers, x, y, seed),
+        _convergence(classifiers, x, y, epsilon, seed),
+    ]
+
+
+def _diversity(name, classifier, x, y, epsilon, seed):
+    sources = [
+        diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
+        diversity.samples(
+            attacks.exp(epsilon, entropy_weight=measure.ENTROPY_WEIGHT),
+            "EXP, samples",
+        ),
+    ]
+    results = diversity.measure_diversity(
+        classifier, (x, y), sources, num_samples=20, seed=seed
+    )
+    pgd, exp = results.mean_distance.values()
+    return Analysis(
+        f"Diversity of the perturbations: {name}",
+        "A dot is one perturbation of an image. Where PGD is started again and "
+        f"again, two of its ends lie {pgd:.2f} apart on average; two samples "
+        f"of one EXP distribution {exp:.2f}. The wider the cloud, the more "
+        "attacks a model trained on it has met.",
+        f"Scatter plots of perturbations against {name} on two principal axes: "
+        f"mean distance {pgd:.2f} for PGD's restarts, {exp:.2f} for samples of "
+        "EXP.",
+        _drawn(diversity.draw_diversity, results),
+    )
+
+
+def _loss_surface(classifiers, x, y, epsilon, seed):
+    results = loss_surface.measure_loss_surfaces(
+        classifiers, (x[0], y[0]), epsilon=epsilon, seed=seed
+    )
+    ranges = "; ".join(
+        f"{name} from {loss.min():.2f} to {loss.max():.2f}"
+        for name, loss in zip(results.names, results.loss, strict=True)
+    )
+    return Analysis(
+        "Loss surface",
+        "The loss around the first test image, along its gradient and along a "
+        "random direction; an attack may go as far as the dashed diamond. Low "
+        "and smooth is robust; a cliff beside a plain hides the gradient from "
+        "attacks.",
+        f"Surfaces of the loss around one image: {ranges} nats.",
+        _drawn(loss_surface.draw_loss_surfaces, results),
+    )
+
+
+def _hessian(classifiers, x, y, seed):
+    results = hessian.measure_eigenvalues(classifiers, (x, y), seed=seed)
+    means = ", ".join(f"{k} {v:.3g}" for k, v in results.mean.items())
+    return Analysis(
+        "Curvature of the loss",
+        "The largest eigenvalue of the Hessian at each image: how fast the "
+        f"gradient turns. Mean: {means}. The smaller, the better a "
+        "few steps of gradient ascent know the whole ball.",
+        f"Dominant eigenvalues on a logarithmic scale, {len(y)} images. Mean: "
+        f"{means}.",
+        _drawn(hessian.draw_eigenvalues, results),
+    )
+
+
+def _convergence(classifiers, x, y, epsilon, seed):
+    results = convergence.measure_convergence(
+        classifiers, (x, y), attacks.exp(epsilon), seed=seed
+    )
+    ends = ", ".join(
+        f"{name} {loss[0]:.2f} to {loss[-1]:.2f}"
+        for name, loss in zip(results.names, results.loss, strict=True)
+    )
+    return Analysis(
+        "Convergence of the EXP attack",
+        "The loss after each step of the ascent. A curve that has levelled off "
+        "at its right end has found what it can; one that still climbs would "
+        "find more with more steps.",
+        f"Mean loss against the steps of EXP: {ends} nats.",
+        _drawn(convergence.draw_convergence, results),
+    )
+
+
+def _drawn(draw: Callable[[Any, pathlib.Path], None], results: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "figure.png"
+        draw(results, path)
+        return path.read_bytes()

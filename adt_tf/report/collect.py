@@ -1,0 +1,215 @@
+"""What a report reads from disk: runs that were evaluated alike.
+
+runs = read_runs(["build/standard", "build/adt_exp"])
+runs[0].name, runs[0].report.robust_accuracy, runs[0].metrics["loss"]
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf import assessment, data, evaluation, workdir
+
+_DETAILS = ("method", "dataset", "epsilon", "command")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A trained and evaluated model, as its workdir tells it.
+
+    Attributes:
+        name: The method; with the folder where two runs share it.
+        folder: The workdir.
+        evaluated: The file that the verdicts come from.
+        result: Its contents.
+        flags: The lines of flags.txt, of training.
+        metrics: For each column of metrics.csv, a number an epoch (or NaN).
+        lint: The contents of lint.json, or None.
+    """
+
+    name: str
+    folder: pathlib.Path
+    evaluated: pathlib.Path
+    result: dict[str, Any]
+    flags: tuple[str, ...]
+    metrics: dict[str, list[float]]
+    lint: dict[str, Any] | None
+
+    @property
+    def report(self) -> evaluation.Report:
+        """The verdicts."""
+        return self.result["report"]
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Natural, under each attack, and A_rob."""
+        return {
+            **self.report.accuracy,
+            evaluation.report.ROBUST: self.report.robust_accuracy,
+        }
+
+    @property
+    def classifier(self) -> pathlib.Path:
+        """The file of the classifier that is evaluated."""
+        best = self.folder / workdir.BEST
+        return best if best.exists() else self.folder / workdir.CLASSIFIER
+
+    def flag(self, name: str) -> str | None:
+        """The value of a flag of training, or None."""
+        for line in self.flags:
+            if line.startswith(f"--{name}="):
+                return line.partition("=")[2]
+        return None
+
+
+def read_runs(
+    workdirs: Sequence[str | pathlib.Path], protocol: str | None = None
+) -> list[Run]:
+    """Reads runs that were evaluated alike, and refuses others.
+
+    Args:
+        workdirs: Runs of one data set, each with its evaluation.
+        protocol: Chooses evaluation-PROTOCOL.json; by default evaluation.json.
+    """
+    folders = [pathlib.Path(path) for path in workdirs]
+    if not folders or len({path.resolve() for path in folders}) < len(folders):
+        raise ValueError(
+            "A report needs one or several workdirs, each once. Received: "
+            f"{[str(path) for path in folders]}"
+        )
+    results = [_evaluation(path, protocol) for path in folders]
+    _check_alike(results)
+    names = _distinct([result["method"] for _, result in results], folders)
+    return [
+        Run(
+            name,
+            folder,
+            path,
+            result,
+            _lines(folder / "flags.txt"),
+            _metrics(folder / "metrics.csv"),
+            _lint(folder / "lint.json"),
+        )
+        for name, folder, (path, result) in zip(
+            names, folders, results, strict=True
+        )
+    ]
+
+
+def load_examples(run: Run, num_examples: int) -> data.ImageData:
+    """Loads the first examples of those that the run was evaluated on."""
+    return data.load(
+        run.result["dataset"],
+        split="test",
+        data_dir=run.result.get("data_dir"),
+        num_examples=min(num_examples, run.report.num_examples),
+    )
+
+
+def _evaluation(
+    folder: pathlib.Path, protocol: str | None
+) -> tuple[pathlib.Path, dict[str, Any]]:
+    name = f"evaluation-{protocol}.json" if protocol else "evaluation.json"
+    path = folder / name
+    if not path.is_file():
+        others = sorted(p.stem for p in folder.glob("evaluation-*.json"))
+        known = [f"--protocol={p.removeprefix('evaluation-')}" for p in others]
+        chosen = f" --protocol={protocol}" if protocol else ""
+        raise ValueError(
+            f"{path} does not exist. Measure the run first: "
+            f"scripts/evaluate.py --workdir={folder}{chosen}"
+            + (
+                f"; or report on what is there: {', '.join(known)}"
+                if known
+                else ""
+            )
+        )
+    result = assessment.read(path)
+    missing = [key for key in _DETAILS if key not in result]
+    if missing:
+        raise ValueError(
+            f"{path} lacks {missing}, which scripts/evaluate.py writes. "
+            f"Measure the run again: scripts/evaluate.py --workdir={folder}"
+        )
+    if not result["epsilon"] > 0:
+        raise ValueError(
+            f"{path} has epsilon={result['epsilon']}: a report on robustness "
+            "needs one above 0. Evaluate with --epsilon."
+        )
+    return path, result
+
+
+def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
+    settings = {
+        (r["dataset"], r["epsilon"], r["num_examples"], r["seed"])
+        for _, r in results
+    }
+    columns = {tuple(r["report"].outcomes) for _, r in results}
+    ways = {r["report"].independent for _, r in results}
+    if len(settings) > 1 or len(columns) > 1 or len(ways) > 1:
+        raise ValueError(
+            "A report compares runs on the same examples under the same "
+            "attacks. Received (data set, epsilon, examples, seed of the "
+            f"attacks): {sorted(settings)} under {sorted(columns)}, "
+            f"independent: {sorted(ways)}; evaluate them alike, or write two "
+            "reports."
+        )
+
+
+def _distinct(methods: list[str], folders: Sequence[pathlib.Path]) -> list[str]:
+    """Methods' names, with as much of the path as tells them apart."""
+    counts = collections.Counter(methods)
+    names = [
+        method if counts[method] == 1 else f"{method} ({folder.name})"
+        for method, folder in zip(methods, folders, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [
+            f"{method} ({folder})"
+            for method, folder in zip(methods, folders, strict=True)
+        ]
+    return names
+
+
+def _lines(path: pathlib.Path) -> tuple[str, ...]:
+    return tuple(path.read_text().splitlines()) if path.is_file() else ()
+
+
+def _metrics(path: pathlib.Path) -> dict[str, list[float]]:
+    if not path.is_file():
+        return {}
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in (rows[0] if rows else ()) if name]
+    return {name: [_number(row.get(name)) for row in rows] for name in names}
+
+
+def _number(text: str | None) -> float:
+    """Keras writes NA where there is none."""
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _lint(path: pathlib.Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        values = json.loads(path.read_text())
+        for finding in values["findings"]:
+            finding["check"], finding["status"], finding["evidence"]
+        values["ok"], values["num_examples"], values["epsilon"], values["seed"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not what scripts/lint.py writes ({error!r}). Run it "
+            f"again: scripts/lint.py --workdir={path.parent}"
+        ) from error
+    return values

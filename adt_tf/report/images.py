@@ -1,0 +1,51 @@
+"""Arrays as PNG images inside the page.
+
+png(image), perturbation(x_adv - x, epsilon), heat(sigma, highest)
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+from matplotlib import image as matplotlib_image
+
+from adt_tf.analysis import plots
+
+
+def data_uri(content: bytes) -> str:
+    """The bytes of a PNG file as an address that holds them itself."""
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def png(image: np.ndarray) -> str:
+    """An image [height, width, channels] of values in [0, 1]."""
+    image = np.clip(image, 0.0, 1.0)
+    # One channel is grey; of more than three the first three are shown.
+    image = image[..., 0] if image.shape[-1] < 3 else image[..., :3]
+    return _encoded(image, "gray")
+
+
+def perturbation(delta: np.ndarray, epsilon: float) -> str:
+    """From -epsilon, black, over 0, grey, to epsilon, white."""
+    return png(0.5 + delta / (2 * epsilon))
+
+
+def heat(values: np.ndarray, highest: float) -> str:
+    """From 0, dark, to the highest, bright; the mean over the channels."""
+    return _encoded(values.mean(axis=-1) / (highest or 1.0), plots.COLORMAP)
+
+
+def _encoded(image: np.ndarray, colormap: str) -> str:
+    file = io.BytesIO()
+    matplotlib_image.imsave(
+        file,
+        image,
+        vmin=0,
+        vmax=1,
+        cmap=colormap,
+        format="png",
+        metadata={"Software": None},
+    )
+    return data_uri(file.getvalue())
