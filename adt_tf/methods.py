@@ -311,7 +311,7 @@ def get(name: str, **given: Any) -> Method:
 
     >>> get("at_pgd", epsilon=0.1, num_steps=3).attack
     <PGD-3: Dirac in Linf(epsilon=0.1, bounds=(0.0, 1.0)), cross_entropy,
-    sign(0.025), num_steps=3>
+    sign(0.025), num_steps=3, keep_best>
     """
     taken = arguments(name)
     unknown = sorted(set(given) - set(taken))
