@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import app, flags, logging
@@ -23,16 +24,26 @@ FLAGS_FILE = "flags.txt"
 _NOT_COMPARED = ("data_dir", "download")
 
 
-def define_experiment_flags() -> None:
+def define_experiment_flags(
+    values: flags.FlagValues = flags.FLAGS,
+) -> None:
     """What to train on what, and how: the configuration of a workdir."""
-    text, number = flags.DEFINE_string, flags.DEFINE_float
-    count = flags.DEFINE_integer
+
+    def defined_in_values(function):
+        return functools.partial(function, flag_values=values)
+
+    text = defined_in_values(flags.DEFINE_string)
+    number = defined_in_values(flags.DEFINE_float)
+    count = defined_in_values(flags.DEFINE_integer)
+    boolean = defined_in_values(flags.DEFINE_boolean)
+    names = defined_in_values(flags.DEFINE_list)
+    choice = defined_in_values(flags.DEFINE_enum)
     text("dataset", "digits", "digits, a TFDS name (cifar10) or a .npz file.")
     text("data_dir", None, "Where TFDS keeps prepared data sets.")
-    flags.DEFINE_boolean("download", False, "Let TFDS download the data set.")
+    boolean("download", False, "Let TFDS download the data set.")
     count("train_examples", None, "Train on the first n examples only.")
     count("validation_examples", 0, "Hold n examples out of the training set.")
-    flags.DEFINE_boolean(
+    boolean(
         "augment", None, "Random crops and flips (default: for CIFAR only)."
     )
     text("network", "small_cnn", "small_cnn, preact_resnet18 or wrn-D-K.")
@@ -42,9 +53,7 @@ def define_experiment_flags() -> None:
     number("step_size", None, "Of the inner problem's steps.")
     count("num_samples", None, "Monte-Carlo samples a step (ADT-EXP).")
     number("entropy_weight", None, "lambda (ADT).")
-    flags.DEFINE_enum(
-        "entropy_reduction", None, ["mean", "sum"], "Over dimensions (ADT)."
-    )
+    choice("entropy_reduction", None, ["mean", "sum"], "Over dimensions (ADT).")
     number("entropy_threshold", None, "Hinge of the entropy (ADT-IMP-AM).")
     number("gradient_decay", None, "Of the gradients over steps (ADT-EXP).")
     number("beta", None, "Weight of TRADES' term (TRADES, any ADT method).")
@@ -55,18 +64,16 @@ def define_experiment_flags() -> None:
     count("epochs", 30, "Passes over the training set.")
     count("batch_size", 64, "Training batch.")
     number("learning_rate", 0.1, "At the start.")
-    flags.DEFINE_list(
-        "drop_after", [], "Epochs after which the rate is divided by 10."
-    )
+    names("drop_after", [], "Epochs after which the rate is divided by 10.")
     number("momentum", 0.9, "Of SGD.")
     number("weight_decay", 2e-4, "L2 term in the gradient, on all weights.")
-    flags.DEFINE_boolean(
+    boolean(
         "keep_best", False, "Keep the best epoch by robust accuracy (PGD-10)."
     )
     number("ema_momentum", None, "Average the weights, such as 0.999.")
     count("epsilon_warmup", 0, "Epochs over which epsilon grows to its value.")
     count("seed", 0, "Of weights, order, augmentation and noise.")
-    flags.DEFINE_enum(
+    choice(
         "jit_compile",
         "auto",
         ["auto", "true", "false"],
@@ -80,31 +87,42 @@ def define_workdir() -> None:
     flags.mark_flag_as_required("workdir")
 
 
-def experiment_config() -> dict[str, Any]:
+def parse_experiment(arguments: Sequence[str]) -> flags.FlagValues:
+    """Parses an experiment's flags apart from those of the command line."""
+    values = flags.FlagValues()
+    define_experiment_flags(values)
+    try:
+        values(["", *arguments])
+    except flags.Error as error:
+        raise ValueError(str(error)) from error
+    return values
+
+
+def experiment_config(
+    values: flags.FlagValues = flags.FLAGS,
+) -> dict[str, Any]:
     """Returns the values of the flags that this module defines."""
     module = sys.modules[__name__].__name__
     return {
         flag.name: flag.value
-        for flag in flags.FLAGS.flags_by_module_dict()[module]
+        for flag in values.flags_by_module_dict()[module]
         if flag.name != "workdir"
     }
 
 
-def resolved_flags() -> str:
+def resolved_flags(values: flags.FlagValues = flags.FLAGS) -> str:
     """Returns the configuration in the form of a flagfile."""
-    values = flags.FLAGS.flag_values_dict()
     lines = []
-    for name in sorted(experiment_config()):
-        flag = flags.FLAGS[name]
-        if values[name] is not None:
-            lines.append(flag.serialize())
+    for name, value in sorted(experiment_config(values).items()):
+        if value is not None:
+            lines.append(values[name].serialize())
     return "\n".join(lines) + "\n"
 
 
-def claim_workdir(workdir: str) -> None:
+def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
     """Makes the workdir and writes its flags; refuses another run's."""
     path = pathlib.Path(workdir) / FLAGS_FILE
-    text = resolved_flags()
+    text = resolved_flags(values)
     if path.exists():
         ours, theirs = _compared(text), _compared(path.read_text())
         if ours != theirs:

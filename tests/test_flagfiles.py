@@ -11,7 +11,7 @@ from absl import flags
 from adt_tf import experiment, methods
 
 ROOT = pathlib.Path(__file__).parents[1]
-PARTS = ("data", "methods", "recipes")
+PARTS = ("data", "methods", "protocols", "recipes")
 FLAGFILES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "flags").rglob("*.flags")
