@@ -20,6 +20,8 @@ SOFTMAX_MESSAGE = (
     "for instance `Dense(num_classes)` without an activation."
 )
 
+NOT_FINITE = "The loss or a gradient is not finite."
+
 
 def check_classifier(classifier: Any) -> None:
     """Raises `ValueError` where a Keras model plainly ends in softmax."""
@@ -125,3 +127,22 @@ def assert_logits(logits: tf.Tensor) -> tf.Tensor:
     check = tf.debugging.Assert(~looks_like_softmax(logits), [SOFTMAX_MESSAGE])
     with tf.control_dependencies([check] if check is not None else []):
         return tf.identity(logits)
+
+
+def assert_finite(values: list[Any], *, then: list[Any]) -> list[Any]:
+    """Returns `then`, or fails in the graph where a value is not finite.
+
+    Args:
+        values: The loss, then gradients; None where no path leads to a weight.
+        then: Tensors, or None, that must not be used before.
+    """
+    finite = [
+        tf.reduce_all(tf.math.is_finite(value))
+        for value in values
+        if value is not None
+    ]
+    check = tf.debugging.Assert(
+        tf.reduce_all(tf.stack(finite)), [NOT_FINITE, "The loss:", values[0]]
+    )
+    with tf.control_dependencies([check] if check is not None else []):
+        return [t if t is None else tf.identity(t) for t in then]

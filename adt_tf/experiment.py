@@ -14,13 +14,12 @@ import time
 from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from adt_tf import callbacks, data, methods, networks
 from adt_tf import workdir as workdirs
-from adt_tf.files import write_text
+from adt_tf.checkpoints import Policy
 from adt_tf.optimizers import SGD
+from adt_tf.resume import train_to_the_end
 from adt_tf.trainer import AdversarialTrainer
 
 _METHOD_ARGUMENTS = (
@@ -37,6 +36,8 @@ _METHOD_ARGUMENTS = (
     "label_smoothing",
     "width_factor",
 )
+# By --on_nonfinite.
+_MAX_ROLLBACKS = {"stop": 0, "rollback": 3}
 
 
 @dataclasses.dataclass
@@ -54,6 +55,9 @@ class Experiment:
         keep_best: Whether the best epoch by robust accuracy is kept.
         epsilon_warmup: Epochs over which epsilon grows to its value.
         epsilon: Radius of the attack that chooses the best epoch.
+        policy: When the state is saved, and how much of it is kept.
+        max_rollbacks: How often to go back to the last epoch's end, with other
+            noise, after a loss or gradient that is not finite.
     """
 
     trainer: AdversarialTrainer
@@ -66,6 +70,8 @@ class Experiment:
     keep_best: bool = False
     epsilon_warmup: int = 0
     epsilon: float = 8 / 255
+    policy: Policy = Policy()
+    max_rollbacks: int = 0
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Experiment:
@@ -85,6 +91,11 @@ class Experiment:
                 "--keep_best chooses by a part held out of the training set: "
                 "say how large, as in --validation_examples=1000."
             )
+        policy = Policy(
+            config["checkpoint_steps"],
+            config["checkpoint_minutes"],
+            config["keep_checkpoints"],
+        )
         arguments = {
             name: config[name]
             for name in _METHOD_ARGUMENTS
@@ -146,71 +157,34 @@ class Experiment:
             config["keep_best"],
             config["epsilon_warmup"],
             config["epsilon"],
+            policy,
+            _MAX_ROLLBACKS[config["on_nonfinite"]],
         )
 
     def train(self, workdir: str | pathlib.Path) -> None:
-        """Trains to the end, from the last finished epoch in the workdir."""
+        """Trains to the end, from the newest checkpoint in the workdir."""
         workdir = pathlib.Path(workdir)
-        trainer, steps = self.trainer, self._steps()
-        checkpoint = trainer.checkpoint()
-        manager = tf.train.CheckpointManager(
-            checkpoint, str(workdir / "checkpoints"), max_to_keep=2
-        )
-        if manager.latest_checkpoint:
-            checkpoint.restore(manager.latest_checkpoint).assert_consumed()
-        done = int(trainer.optimizer.iterations)
-        epoch = done // steps
-        if epoch >= self.epochs and (workdir / workdirs.CLASSIFIER).exists():
-            print(f"{workdir} is finished: {epoch} epochs.")
+        path = workdir / workdirs.CLASSIFIER
+        if path.exists():
+            print(f"{workdir} is finished: {self.epochs} epochs.")
             return
-        if done:
-            print(f"Going on after epoch {epoch} of {self.epochs}.")
-        _drop_rows(workdir / "metrics.csv", epoch)
         start = time.time()
-        self.trainer.fit(
-            data.train_pipeline(
-                self.train_data,
-                batch_size=self.batch_size,
-                seed=self.seed,
-                augment=self.augment,
-                start_step=done,
-            ),
-            validation_data=self.validation_data
-            and data.eval_pipeline(self.validation_data, self.batch_size),
-            steps_per_epoch=steps,
-            shuffle=False,
-            initial_epoch=epoch,
-            epochs=self.epochs,
-            callbacks=self._callbacks(workdir, manager),
+        train_to_the_end(
+            self, workdir, lambda save: self._callbacks(workdir, save)
         )
-        workdirs.save_classifier(
-            trainer.classifier, workdir / workdirs.CLASSIFIER
-        )
+        workdirs.save_classifier(self.trainer.classifier, path)
         print(
-            f"Trained in {time.time() - start:.0f} s. The classifier is "
-            f"{workdir / workdirs.CLASSIFIER}"
+            f"Trained in {time.time() - start:.0f} s. The classifier is {path}"
         )
 
-    def _callbacks(self, workdir, manager) -> list[keras.callbacks.Callback]:
-        """In order: averaged weights, the state, measures, logs.
-
-        The state is saved when the next epoch begins, and at the end: after
-        all that an epoch leaves behind is on the disk, and after averaged
-        weights have been swapped back for those that are trained.
-        """
-        start = int(self.trainer.optimizer.iterations) // self._steps()
+    def _callbacks(
+        self, workdir: pathlib.Path, save: callbacks.SaveState
+    ) -> list[keras.callbacks.Callback]:
+        """In order: averaged weights, the state, measures, logs."""
         chosen = []
         if self.trainer.optimizer.use_ema:
             chosen.append(keras.callbacks.SwapEMAWeights(swap_on_epoch=True))
-        chosen.append(
-            keras.callbacks.LambdaCallback(
-                on_epoch_begin=lambda epoch, logs: (
-                    manager.save(epoch) if epoch > start else None
-                ),
-                on_epoch_end=_check_finite,
-                on_train_end=lambda logs: manager.save(self.epochs),
-            )
-        )
+        chosen.append(save)
         if self.epsilon_warmup:
             chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
         if self.keep_best:
@@ -228,9 +202,6 @@ class Experiment:
                 str(workdir / "metrics.csv"), append=True
             ),
         ]
-
-    def _steps(self) -> int:
-        return data.steps_per_epoch(self.train_data, self.batch_size)
 
 
 def _schedule(config: dict[str, Any], steps: int) -> Any:
@@ -255,21 +226,3 @@ def _schedule(config: dict[str, Any], steps: int) -> Any:
         [steps * epoch - 1 for epoch in drops],
         [rate * 0.1**n for n in range(len(drops) + 1)],
     )
-
-
-def _check_finite(epoch: int, logs: dict[str, Any]) -> None:
-    """Stops a run that has diverged before its state is saved."""
-    if not np.isfinite(logs["loss"]):
-        raise ValueError(
-            f"The loss of epoch {epoch + 1} is not finite. The state before "
-            "it is kept in checkpoints/. Try a smaller --learning_rate, or "
-            "--epsilon_warmup, in another --workdir."
-        )
-
-
-def _drop_rows(path: pathlib.Path, epoch: int) -> None:
-    """Drops what a killed run has logged of epochs that are run again."""
-    if path.exists():
-        header, *rows = path.read_text().splitlines(keepends=True)
-        kept = [row for row in rows if int(row.split(",")[0]) < epoch]
-        write_text(path, "".join([header, *kept]))

@@ -11,4 +11,14 @@ def write_text(path: pathlib.Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"partial-{path.name}")
     partial.write_text(text)
+    sync(partial)
     os.replace(partial, path)
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Waits until a file, or a directory's list, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

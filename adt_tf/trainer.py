@@ -33,7 +33,9 @@ class AdversarialTrainer(keras.Model):
     The attack solves the inner problem with the classifier in inference mode
     (its batch-norm statistics are not touched); the outer step runs it in
     training mode, on fresh samples. The noise of step n is a function of
-    (seed, n, image).
+    (seed, n, image), and of `rollbacks`: how often training has gone back to
+    an earlier state, so that it does not meet the same noise again. A step
+    whose loss or gradient is not finite fails before it changes a weight.
 
     Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
     adversarial images; `clean_accuracy`, in training only where the loss runs
@@ -96,6 +98,7 @@ class AdversarialTrainer(keras.Model):
         self.outer_samples = outer_samples
         self.train_classifier = train_classifier
         self.attack_networks = list(attack.networks)
+        self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.trackers = {
             name: keras.metrics.Mean(name=name)
             for name in ("loss", "clean_accuracy", "entropy", "perturbation")
@@ -152,6 +155,7 @@ class AdversarialTrainer(keras.Model):
         parts = {
             "classifier": self.classifier,
             "optimizer": self.optimizer,
+            "rollbacks": self.rollbacks,
         }
         self.optimizer.build(self.classifier.trainable_variables)
         if self.attack_networks:
@@ -183,6 +187,7 @@ class AdversarialTrainer(keras.Model):
         clock = self.optimizer if theta else self.attack_optimizer
         seed = seeds.fold(seeds.make(self.seed), _TRAIN)
         seed = seeds.fold(seed, clock.iterations)
+        seed += tf.stack([0, tf.cast(self.rollbacks, tf.int32)])
         x, y, weights = self._unpack(data)
         solution = self._solve(x, y, seed)
         with tf.GradientTape() as tape:
@@ -196,6 +201,10 @@ class AdversarialTrainer(keras.Model):
             shared = saddle / strategy.num_replicas_in_sync
             scaled = self.optimizer.scale_loss(shared)
         gradients = tape.gradient(scaled, [*theta, *phi])
+        # Loss scaling expects gradients to overflow, and then skips the step.
+        scaling = keras.optimizers.LossScaleOptimizer
+        checked = [] if isinstance(self.optimizer, scaling) else gradients
+        gradients = checks.assert_finite([saddle, *checked], then=gradients)
         if theta:
             self.optimizer.apply(gradients[: len(theta)], theta)
         if phi:

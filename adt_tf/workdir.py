@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from adt_tf import data, models, saved_model
+from adt_tf import data, files, models, saved_model
 
 CLASSIFIER = "classifier.keras"
 BEST = "best.keras"
@@ -82,6 +82,7 @@ def save_classifier(classifier: keras.Model, path: pathlib.Path) -> None:
     """Saves beside, then renames: a killed process leaves no broken file."""
     partial = path.with_name(f"partial-{path.name}")
     classifier.save(partial)
+    files.sync(partial)
     os.replace(partial, path)
 
 

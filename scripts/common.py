@@ -20,8 +20,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 FLAGS_FILE = "flags.txt"
-# Where data lies and how a run is watched do not change what it computes.
-_NOT_COMPARED = ("data_dir", "download")
+# Where data lies and when a run is saved do not change what it computes.
+_NOT_COMPARED = (
+    "data_dir",
+    "download",
+    "checkpoint_steps",
+    "checkpoint_minutes",
+    "keep_checkpoints",
+    "on_nonfinite",
+)
 
 
 def define_experiment_flags(
@@ -79,6 +86,16 @@ def define_experiment_flags(
         ["auto", "true", "false"],
         "XLA for the inner step; auto: on accelerators.",
     )
+    count("checkpoint_steps", 0, "Save the state every n steps too (0: not).")
+    number("checkpoint_minutes", 10.0, "And every so many minutes (0: not).")
+    count("keep_checkpoints", 2, "How many checkpoints stay on the disk.")
+    choice(
+        "on_nonfinite",
+        "stop",
+        ["stop", "rollback"],
+        "A loss that is not finite: stop, or go back to the last epoch's end, "
+        "with other noise, at most 3 times.",
+    )
 
 
 def define_workdir() -> None:
@@ -121,6 +138,8 @@ def resolved_flags(values: flags.FlagValues = flags.FLAGS) -> str:
 
 def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
     """Makes the workdir and writes its flags; refuses another run's."""
+    from adt_tf.files import write_text
+
     path = pathlib.Path(workdir) / FLAGS_FILE
     text = resolved_flags(values)
     if path.exists():
@@ -133,12 +152,13 @@ def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
             )
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if any(path.parent.iterdir()):
+    # A process that was killed here has left its own part of a file.
+    if {p.name for p in path.parent.iterdir()} - {f"partial-{FLAGS_FILE}"}:
         raise ValueError(
             f"{path.parent} is not empty and is no run's workdir, so nothing "
             "was changed. Choose another --workdir."
         )
-    path.write_text(text)
+    write_text(path, text)
 
 
 # What may differ between a run and its evaluation.

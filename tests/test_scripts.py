@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -66,7 +67,7 @@ def test_help_answers_at_once(script):
 def test_workdir_holds_everything(workdir):
     assert (workdir / "classifier.keras").is_file()
     assert list((workdir / "tensorboard").rglob("events*"))
-    assert list((workdir / "checkpoints").glob("ckpt-2*"))
+    assert (workdir / "checkpoints" / "step-00000004").is_dir()
     with open(workdir / "metrics.csv") as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["0", "1"]
@@ -104,29 +105,38 @@ def test_a_finished_run_is_left_alone(workdir):
     assert "is finished" in done.stdout
 
 
-def test_a_run_goes_on_after_its_last_epoch(workdir, tmp_path):
-    """Stopped by SIGKILL once its first checkpoint is there."""
-    path = tmp_path / "killed"
-    arguments = [*TINY, f"--workdir={path}"]
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
+    """Within an epoch, of which it has saved the first of two steps."""
+    path = tmp_path / "stopped"
+    arguments = [*TINY, f"--workdir={path}", "--checkpoint_steps=1"]
     process = subprocess.Popen(
         [sys.executable, "scripts/train.py", *arguments],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    deadline = time.time() + 120
-    while not list(path.glob("checkpoints/checkpoint")):
-        assert time.time() < deadline and process.poll() is None
+    while not list(path.glob("checkpoints/step-00000001")):
+        assert process.poll() is None, process.stderr.read()
         time.sleep(0.002)
-    process.kill()
-    process.wait()
-    run("train", *arguments)
+    process.send_signal(number)
+    _, told = process.communicate()
+    if number == signal.SIGTERM:
+        assert process.returncode == 143 and "Traceback" not in told
+        assert "Stopped by SIGTERM after step" in told
+        assert "repeat the command to go on" in told
+    # How often it is saved may change, and so does not make it another run.
+    done = run("train", *TINY, f"--workdir={path}", "--keep_checkpoints=1")
+    assert "Going on after step" in done.stdout
     first, second = (
         keras.saving.load_model(p / "classifier.keras").get_weights()
         for p in (workdir, path)
     )
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+    rows = [(p / "metrics.csv").read_text() for p in (workdir, path)]
+    assert rows[0] == rows[1]
 
 
 def test_evaluation_is_json(workdir):
@@ -170,6 +180,9 @@ BAD_FLAGS = {
     "enum": (["--entropy_reduction=max"], "--entropy_reduction=max"),
     "unknown flag": (["--epsilom=0.1"], "Unknown command line flag"),
     "no number": (["--epsilon=big"], "--epsilon=big"),
+    "saving": (["--checkpoint_steps=-1"], "--checkpoint_steps must be at"),
+    "keeping": (["--keep_checkpoints=0"], "--keep_checkpoints must be at"),
+    "not finite": (["--on_nonfinite=hope"], "--on_nonfinite=hope"),
     "position": (["digits"], "Too many arguments"),
 }
 
@@ -265,7 +278,8 @@ def test_a_diverged_run_says_so(tmp_path):
         f"--workdir={tmp_path}/run",
         check=False,
     )
-    fails(done, "is not finite")
+    fails(done, "of step 2 is not finite. Its batch: the examples ")
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_damaged_classifier_is_named(workdir, tmp_path):

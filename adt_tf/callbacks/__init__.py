@@ -16,9 +16,9 @@
 `RobustCheckpoint` comes before every callback that reads its numbers. With
 averaged weights, `SGD(use_ema=True)`, it comes after
 `keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, and so measures and keeps
-the average. What saves the state for a resume must see the weights that are
-trained, bit for bit as training goes on with them: let it save when the next
-epoch begins, after the swap back, as `adt_tf.experiment` does. Batch-norm
+the average. `SaveState`, which saves the state for a resume, comes between the
+two: it waits until the next epoch begins and the weights that are trained are
+back. Batch-norm
 statistics are not averaged by Keras: they belong to the weights that are
 trained. A `fit` that is stopped early leaves the classifier with those
 weights, so use the file.
@@ -32,10 +32,12 @@ from adt_tf.callbacks.robust_checkpoint import (
     RobustCheckpoint,
     warn_if_test_set,
 )
+from adt_tf.callbacks.save_state import SaveState
 
 __all__ = [
     "CatastrophicOverfitting",
     "EpsilonWarmup",
     "RobustCheckpoint",
+    "SaveState",
     "warn_if_test_set",
 ]

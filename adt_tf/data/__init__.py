@@ -22,6 +22,7 @@ from adt_tf.data.images import (
     validate_labels,
 )
 from adt_tf.data.pipelines import (
+    batch_indices,
     crop_and_flip,
     default_augment,
     eval_pipeline,
@@ -33,6 +34,7 @@ from adt_tf.data.sources import load
 __all__ = [
     "ImageData",
     "as_arrays",
+    "batch_indices",
     "crop_and_flip",
     "default_augment",
     "eval_pipeline",

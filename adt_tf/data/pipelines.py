@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from adt_tf import seeds
@@ -65,6 +66,41 @@ def crop_and_flip(
     return tf.gather(cropped, columns, axis=2, batch_dims=1)
 
 
+def _indices(
+    stream: tf.Tensor, step: tf.Tensor, size: int, batch_size: int
+) -> tf.Tensor:
+    """The examples of a step: a share of a permutation of the epoch's own."""
+    num_steps = size // batch_size
+    epoch, position = step // num_steps, step % num_steps
+    # tf.random.experimental.index_shuffle is this operation with 4 rounds,
+    # after which the epochs resemble each other: of 50,000 examples, those
+    # that share a batch of 64 do so again up to 2.3 times as often as
+    # chance has it. From 8 rounds on it is 1.0.
+    return tf.raw_ops.RandomIndexShuffle(
+        index=position * batch_size + tf.range(batch_size, dtype=tf.int64),
+        seed=tf.concat([stream, [tf.cast(epoch, tf.int32)]], axis=0),
+        max_index=tf.constant(size - 1, tf.int64),
+        rounds=16,
+    )
+
+
+def batch_indices(
+    data: ImageData, *, batch_size: int, seed: int, step: int
+) -> np.ndarray:
+    """Returns which examples `train_pipeline` reads at a step, from 0 on.
+
+    >>> from adt_tf.data import load
+    >>> digits = load("digits")
+    >>> indices = batch_indices(digits, batch_size=32, seed=0, step=3)
+    >>> batches = train_pipeline(digits, batch_size=32, seed=0, start_step=3)
+    >>> np.array_equal(digits.labels[indices], next(iter(batches))[1])
+    True
+    """
+    stream = seeds.fold(seeds.make(seed), _DATA_STREAM)
+    step = tf.constant(step, tf.int64)
+    return _indices(stream, step, len(data), batch_size).numpy()
+
+
 def train_pipeline(
     data: ImageData,
     *,
@@ -96,7 +132,7 @@ def train_pipeline(
     >>> bool(tf.reduce_all(next(iter(resumed))[0] == second[0]))
     True
     """
-    num_steps = steps_per_epoch(data, batch_size)
+    steps_per_epoch(data, batch_size)  # checks the batch size
     if start_step < 0:
         raise ValueError(
             "Argument `start_step` must be 0 or more: the number of batches "
@@ -112,17 +148,7 @@ def train_pipeline(
         step: tf.Tensor, arrays: tuple[tf.Tensor, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         images, labels = arrays
-        epoch, position = step // num_steps, step % num_steps
-        # tf.random.experimental.index_shuffle is this operation with 4 rounds,
-        # after which the epochs resemble each other: of 50,000 examples, those
-        # that share a batch of 64 do so again up to 2.3 times as often as
-        # chance has it. From 8 rounds on it is 1.0.
-        indices = tf.raw_ops.RandomIndexShuffle(
-            index=position * batch_size + tf.range(batch_size, dtype=tf.int64),
-            seed=tf.concat([stream, [tf.cast(epoch, tf.int32)]], axis=0),
-            max_index=tf.constant(len(data) - 1, tf.int64),
-            rounds=16,
-        )
+        indices = _indices(stream, step, len(data), batch_size)
         x = tf.gather(images, indices)
         if augment:
             shifts = 2 * _PADDING + 1

@@ -1,0 +1,222 @@
+"""Checkpoints that are whole or not there, and say so themselves.
+
+    store = Checkpoints("run/checkpoints", trainer.checkpoint(), milestone=20)
+    record = store.restore()                # the newest whole one, or None
+    store.save(step=137, record={"metrics": [...]})
+
+A checkpoint is a directory, `step-00000137`: TensorFlow's files and
+`record.json`, which holds the caller's record and the SHA-256 of each file. It
+is written as `partial-step-00000137`, flushed to the disk, and then renamed. So
+a process that is killed, or a disk that is full, leaves the one before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+from typing import Any
+
+import tensorflow as tf
+
+from adt_tf.files import sync
+
+_NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
+_RECORD = "record.json"
+_PARTIAL = "partial-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """When a run saves its state besides the end of each epoch, and how much.
+
+    Args:
+        steps: Save after every so many steps; 0 does not.
+        minutes: Save when so long has passed since the last time; 0 does not.
+        keep: How many checkpoints stay on the disk.
+    """
+
+    steps: int = 0
+    minutes: float = 10.0
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("checkpoint_steps", self.steps, 0),
+            ("checkpoint_minutes", self.minutes, 0),
+            ("keep_checkpoints", self.keep, 1),
+        ):
+            if not value >= least:
+                raise ValueError(
+                    f"--{name} must be at least {least}. Received: {value}"
+                )
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Newer is what has gone back more often, then what has taken more steps.
+
+    Args:
+        directory: Made when something is saved.
+        state: All that is to be saved.
+        keep: How many to keep.
+        milestone: Of those at a multiple of so many steps the last is kept as
+            well: `restore(milestone=True)` goes back to it.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike,
+        state: tf.train.Checkpoint,
+        *,
+        keep: int = 2,
+        milestone: int = 1,
+    ):
+        self.directory = pathlib.Path(directory)
+        self.state = state
+        self.keep = keep
+        self.milestone = milestone
+        for path in self.directory.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(path)
+
+    def save(
+        self, *, step: int, rollbacks: int = 0, record: dict[str, Any]
+    ) -> None:
+        """Writes a checkpoint, and drops those that are too old.
+
+        Raises `OSError` where it cannot; those before it are then untouched.
+        """
+        name = f"step-{step:08d}"
+        if rollbacks:
+            name = f"rollback-{rollbacks}-{name}"
+        partial = self.directory / f"{_PARTIAL}{name}"
+        try:
+            self._write(partial, record)
+            self._remove(self.directory / name)
+            os.rename(partial, self.directory / name)
+            sync(self.directory)
+        except (OSError, tf.errors.OpError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            kept = self._paths()
+            before = f"{kept[-1]} is kept" if kept else "there is none before"
+            raise OSError(
+                f"The state after step {step} could not be saved in "
+                f"{self.directory}: {_reason(error)}. {before}; make room, "
+                "then repeat the command."
+            ) from error
+        self._drop_old()
+
+    def restore(self, *, milestone: bool = False) -> dict[str, Any] | None:
+        """Reads the newest that is whole into the state; returns its record.
+
+        A damaged one is named in a warning, and the one before is read.
+
+        Args:
+            milestone: Whether to look at milestones alone.
+        """
+        found = [
+            path
+            for path in self._paths()
+            if not milestone or _key(path)[1] % self.milestone == 0
+        ]
+        for path in reversed(found):
+            record = _checked(path)
+            if record is not None:
+                self._read(path)
+                return record
+            print(
+                f"warning: {path} is damaged, so the one before is used.",
+                file=sys.stderr,
+            )
+        if found:
+            raise ValueError(
+                f"All checkpoints in {self.directory} are damaged, so nothing "
+                "was changed. Choose another --workdir to start anew."
+            )
+        if (self.directory / "checkpoint").exists():
+            raise ValueError(
+                f"{self.directory} was written by an earlier version, which "
+                "this one does not read, so nothing was changed. Choose "
+                "another --workdir."
+            )
+        return None
+
+    def _read(self, path: pathlib.Path) -> None:
+        try:
+            self.state.read(str(path / "state")).assert_consumed()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise ValueError(
+                f"{path} is whole, but holds the state of another training "
+                "run or version, so nothing was changed. Choose another "
+                "--workdir."
+            ) from error
+
+    def _write(self, path: pathlib.Path, record: dict[str, Any]) -> None:
+        path.mkdir(parents=True)
+        self.state.write(str(path / "state"))
+        files = sorted(path.iterdir())
+        record = {**record, "sha256": {f.name: _sha256(f) for f in files}}
+        (path / _RECORD).write_text(json.dumps(record) + "\n")
+        for written in [*files, path / _RECORD, path]:
+            sync(written)
+
+    def _paths(self) -> list[pathlib.Path]:
+        """Those that are there, the oldest first."""
+        found = self.directory.glob("*step-*")
+        return sorted((p for p in found if _NAME.fullmatch(p.name)), key=_key)
+
+    def _drop_old(self) -> None:
+        paths = self._paths()
+        kept = paths[-self.keep :]
+        milestones = [p for p in paths if _key(p)[1] % self.milestone == 0]
+        for path in paths:
+            if path not in [*kept, *milestones[-1:]]:
+                self._remove(path)
+
+    def _remove(self, path: pathlib.Path) -> None:
+        """Renames first: a killed process leaves none that is half there."""
+        if path.exists():
+            doomed = path.with_name(f"{_PARTIAL}removed-{path.name}")
+            os.rename(path, doomed)
+            shutil.rmtree(doomed)
+
+
+def _key(path: pathlib.Path) -> tuple[int, int]:
+    rollbacks, step = _NAME.fullmatch(path.name).groups()
+    return int(rollbacks or 0), int(step)
+
+
+def _checked(path: pathlib.Path) -> dict[str, Any] | None:
+    """Returns the record, or None where a file is not what was written."""
+    try:
+        record = json.loads((path / _RECORD).read_text())
+        expected = record["sha256"]
+        found = {name: _sha256(path / name) for name in expected}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return record if found and found == expected else None
+
+
+def _sha256(path: pathlib.Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    """A line for people: TensorFlow's own errors have many."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        if os.strerror(code) in str(error):
+            return os.strerror(code)
+    return str(error).splitlines()[0]

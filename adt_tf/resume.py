@@ -1,0 +1,191 @@
+"""Trains to the end, whatever happens on the way.
+
+A run is a chain of `fit`s, each from the newest checkpoint: the first when the
+command is repeated, another at the end of an epoch that was begun by a process
+that is gone, and, where that is allowed, another with other noise after a step
+that was not finite. So going on after a kill is the only way in, and every run
+takes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from adt_tf import checks, data
+from adt_tf.callbacks.save_state import EpochDone, NotFinite, SaveState
+from adt_tf.checkpoints import Checkpoints
+from adt_tf.files import write_text
+
+
+def train_to_the_end(
+    experiment: Any,
+    workdir: pathlib.Path,
+    make_callbacks: Callable[[SaveState], list[keras.callbacks.Callback]],
+) -> None:
+    """Goes on with an experiment from what the workdir holds.
+
+    Args:
+        experiment: An `adt_tf.experiment.Experiment`.
+        workdir: Where it keeps everything.
+        make_callbacks: Returns those of a `fit`, the given one among them.
+    """
+    steps = data.steps_per_epoch(experiment.train_data, experiment.batch_size)
+    store = Checkpoints(
+        workdir / "checkpoints",
+        experiment.trainer.checkpoint(),
+        keep=experiment.policy.keep,
+        milestone=steps,
+    )
+    record = store.restore() or {"step": 0, "metrics": None}
+    if record["step"]:
+        print(
+            f"Going on after step {record['step']} of "
+            f"{steps * experiment.epochs}."
+        )
+    _make_metrics(experiment)
+    with _sigterm() as asked:
+        while record["step"] < steps * experiment.epochs:
+            _drop_rows(workdir / "metrics.csv", record["step"] // steps)
+            save = SaveState(
+                store,
+                experiment.policy,
+                steps_per_epoch=steps,
+                step=record["step"],
+                metrics=record["metrics"],
+                stop_asked=asked.is_set,
+            )
+            try:
+                _fit(experiment, save, make_callbacks(save))
+            except EpochDone:
+                pass
+            except NotFinite as error:
+                _go_back(experiment, store, error)
+            record = store.restore()
+
+
+def _make_metrics(experiment: Any) -> None:
+    """Keras makes those of `compile` at the first step: too late to restore."""
+    logits = tf.zeros([1, experiment.train_data.num_classes])
+    labels = tf.zeros([1], tf.int32)
+    experiment.trainer.compute_metrics(None, labels, logits)
+    experiment.trainer.reset_metrics()
+
+
+def _fit(
+    experiment: Any, save: SaveState, callbacks: list[keras.callbacks.Callback]
+) -> None:
+    """One `fit`, from the step that `save` is at."""
+    held_out, size = experiment.validation_data, experiment.batch_size
+    epoch, position = divmod(save.step, save.steps_per_epoch)
+    try:
+        experiment.trainer.fit(
+            data.train_pipeline(
+                experiment.train_data,
+                batch_size=size,
+                seed=experiment.seed,
+                augment=experiment.augment,
+                start_step=save.step,
+            ),
+            validation_data=held_out and data.eval_pipeline(held_out, size),
+            steps_per_epoch=save.steps_per_epoch - position,
+            shuffle=False,
+            initial_epoch=epoch,
+            epochs=experiment.epochs,
+            callbacks=callbacks,
+        )
+    except BaseException as error:
+        # Keras tells callbacks of an end that is reached, not of this one.
+        for callback in callbacks:
+            if callback is not save:
+                with contextlib.suppress(OSError, tf.errors.OpError):
+                    callback.on_train_end()
+        if isinstance(error, tf.errors.InvalidArgumentError) and (
+            checks.NOT_FINITE in error.message
+        ):
+            what = "The loss or a gradient"
+            raise NotFinite(what, save.step) from error
+        if isinstance(error, OSError) and error.errno:
+            raise OSError(
+                f"{os.strerror(error.errno)}: the files of the run cannot be "
+                f"written. Its state in {save.store.directory} is kept; make "
+                "room, then repeat the command."
+            ) from error
+        raise
+
+
+def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:
+    """Saves the last epoch's end as the newest state, with other noise.
+
+    The end of an epoch, not the newest checkpoint: which one that is may
+    depend on the clock and on signals, and the run would with it.
+    """
+    trainer, bound = experiment.trainer, experiment.max_rollbacks
+    done = int(trainer.rollbacks)
+    indices = data.batch_indices(
+        experiment.train_data,
+        batch_size=experiment.batch_size,
+        seed=experiment.seed,
+        step=error.step,
+    )
+    message = (
+        f"{error} Its batch: the examples {', '.join(map(str, indices))} of "
+        "the training set, counted from 0."
+    )
+    if done >= bound:
+        advice = (
+            "try --on_nonfinite=rollback,"
+            if not bound
+            else (f"{done} rollbacks were of no help;")
+        )
+        raise ValueError(
+            f"{message} The last good state is kept in {store.directory}. To "
+            f"go on from there {advice} or in another --workdir a smaller "
+            "--learning_rate, --epsilon_warmup, or --label_smoothing."
+        ) from None
+    record = store.restore(milestone=True)
+    trainer.rollbacks.assign(done + 1)
+    store.save(step=record["step"], rollbacks=done + 1, record=record)
+    print(
+        f"\nwarning: {message} Going back to step {record['step']} with other "
+        f"noise: rollback {done + 1} of at most {bound}.",
+        file=sys.stderr,
+    )
+
+
+@contextlib.contextmanager
+def _sigterm() -> Iterator[threading.Event]:
+    """Yields an event that SIGTERM sets, in place of ending the process."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # Python has signals for the main thread only
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _drop_rows(path: pathlib.Path, epoch: int) -> None:
+    """Drops what a killed run has logged of epochs that are run again.
+
+    The last line may have been cut off, by a full disk or a kill.
+    """
+    if path.exists():
+        header, *rows = path.read_text().splitlines(keepends=True) or [""]
+        kept = [
+            row
+            for row in rows
+            if row.endswith("\n") and int(row.split(",")[0]) < epoch
+        ]
+        write_text(path, "".join([header, *kept]) if kept else "")

@@ -1,0 +1,123 @@
+"""Training runs as real processes, and all that they leave behind."""
+
+import json
+import multiprocessing
+import os
+import pathlib
+import runpy
+import sys
+import time
+
+import keras
+import tensorflow as tf
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Everything that a run can carry over from step to step takes part: momentum,
+# a schedule, averaged weights, augmentation, validation, the best.
+COMMON = [
+    "--dataset=digits",
+    "--train_examples=256",
+    "--validation_examples=64",
+    "--batch_size=32",
+    "--epochs=3",
+    "--drop_after=2",
+    "--epsilon=0.15",
+    "--augment",
+    "--ema_momentum=0.9",
+    "--keep_best",
+]
+STEPS = 24
+METHODS = {
+    "standard": [],
+    "at_pgd": ["--num_steps=2", "--epsilon_warmup=2"],
+    "adt_exp": ["--num_steps=2", "--num_samples=2"],
+    "adt_exp_am": ["--width_factor=0.05"],
+    "adt_imp_am": ["--width_factor=0.05"],
+}
+
+
+# Each run is a process of its own that can be killed, forked from one that
+# has imported TensorFlow: that takes most of the time of a short run.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    ["adt_tf", "adt_tf.experiment", "tensorflow_probability"]
+)
+
+
+def _train(arguments, told):
+    os.chdir(ROOT)
+    for number, path in ((1, os.devnull), (2, told)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    sys.argv = ["train.py", *arguments]
+    sys.path.insert(0, "scripts")
+    runpy.run_path("scripts/train.py", run_name="__main__")
+
+
+def start(workdir, *arguments):
+    """Starts scripts/train.py; what it tells goes to a file beside."""
+    workdir = pathlib.Path(workdir)
+    told = workdir.with_name("told.txt")
+    process = _FORKS.Process(
+        target=_train, args=([*arguments, f"--workdir={workdir}"], told)
+    )
+    process.start()
+    return process
+
+
+def finish(workdir, *arguments, code=0):
+    """Runs to the end; returns what was told as an error or warning."""
+    process = start(workdir, *arguments)
+    process.join()
+    told = pathlib.Path(workdir).with_name("told.txt").read_text()
+    assert process.exitcode == code, told
+    return told
+
+
+def kill_when(process, condition):
+    """Sends SIGKILL at the first moment at which the condition holds."""
+    while not condition():
+        assert process.is_alive(), "it has ended before it was killed"
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert process.exitcode == -9, "it had ended before it was killed"
+
+
+def last_step(workdir):
+    steps = [p.name for p in pathlib.Path(workdir).glob("checkpoints/step-*")]
+    return max((int(name.removeprefix("step-")) for name in steps), default=-1)
+
+
+def end_of(workdir):
+    """All numbers that a finished run leaves, in one dictionary."""
+    workdir = pathlib.Path(workdir)
+    newest = max(workdir.glob("checkpoints/*step-*"))
+    reader = tf.train.load_checkpoint(str(newest / "state"))
+    end = {
+        f"state: {name}": reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+    }
+    for name in ("classifier", "best"):
+        path = workdir / f"{name}.keras"
+        if path.exists():
+            weights = keras.saving.load_model(path).get_weights()
+            end |= {f"{name}: {i}": w for i, w in enumerate(weights)}
+    end["metrics.csv"] = (workdir / "metrics.csv").read_text()
+    if (workdir / "best.json").exists():
+        end["best.json"] = json.loads((workdir / "best.json").read_text())
+        del end["best.json"]["sha256"]  # of a file that holds its date
+    return end
+
+
+def differences(ours, theirs):
+    """What is not the same, bit for bit."""
+
+    def bits(value):
+        return value.tobytes() if hasattr(value, "tobytes") else value
+
+    return [
+        name
+        for name in ours.keys() | theirs.keys()
+        if bits(ours.get(name)) != bits(theirs.get(name))
+    ]

@@ -1,0 +1,171 @@
+"""One process: stopped runs, states that are not finite, and going back."""
+
+import csv
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adt_tf
+from adt_tf import data, methods
+from adt_tf.checkpoints import Policy
+from adt_tf.experiment import Experiment
+from tests.conftest import make_convolutional
+from tests.runs import differences
+
+STEPS = 4  # of an epoch
+
+
+class Noisy:
+    """A loss that is not a number at one step, unless the noise is good."""
+
+    def __init__(self, step, rollbacks):
+        self.step, self.rollbacks = step, rollbacks
+
+    def __call__(self, *arguments, **options):
+        outcome = methods.standard().loss(*arguments, **options)
+        bad = (self.trainer.optimizer.iterations == self.step) & (
+            self.trainer.rollbacks < self.rollbacks
+        )
+        value = tf.where(bad, np.nan, outcome.value)
+        return outcome._replace(value=value)
+
+
+def make_run(*, bad_step=-1, good_after=0, max_rollbacks=3, every=0, rate=0.05):
+    method = methods.at_pgd(0.1, num_steps=1)
+    loss = Noisy(bad_step, good_after)
+    trainer = adt_tf.AdversarialTrainer(
+        make_convolutional(), method.attack, loss, seed=5
+    )
+    loss.trainer = trainer
+    trainer.compile(keras.optimizers.SGD(rate, momentum=0.9))
+    digits = data.load("digits", num_examples=50)
+    return Experiment(
+        trainer,
+        digits,
+        None,
+        *(3, 12, 0, True),
+        policy=Policy(steps=every),
+        max_rollbacks=max_rollbacks,
+    )
+
+
+class Killed(BaseException):
+    """Ends a run as suddenly as can be within one process."""
+
+
+def train(run, workdir, *, kill_at=None):
+    """Trains; returns the numbers that are left, or None if it was killed."""
+    original = run._callbacks
+
+    class Kill(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if int(run.trainer.optimizer.iterations) == kill_at:
+                raise Killed
+
+    run._callbacks = lambda *a: [*original(*a), Kill()]
+    try:
+        run.train(workdir)
+    except Killed:
+        return None
+    trainer = run.trainer
+    variables = [*trainer.classifier.variables, *trainer.optimizer.variables]
+    end = {str(i): v.numpy() for i, v in enumerate(variables)}
+    path = pathlib.Path(workdir) / "metrics.csv"
+    return {**end, "metrics": path.read_text()}
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    return train(make_run(), tmp_path_factory.mktemp("never_stopped"))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_goes_on_in_mid_epoch(every, never_stopped, tmp_path, capfd):
+    assert train(make_run(every=every), tmp_path, kill_at=7) is None
+    with open(tmp_path / "metrics.csv", "a") as file:
+        file.write("1,0.25,0.0")  # a row that was cut off
+    end = train(make_run(every=every), tmp_path)
+    step = 7 if every == 1 else 6
+    assert f"Going on after step {step} of 12" in capfd.readouterr().out
+    assert differences(end, never_stopped) == []
+
+
+def test_saves_by_the_clock(tmp_path, monkeypatch):
+    run = make_run()
+    run.policy = Policy(minutes=1e-9, keep=1)
+    assert train(run, tmp_path, kill_at=2) is None
+    names = {path.name for path in tmp_path.glob("checkpoints/*")}
+    # The last epoch's end stays, to go back to.
+    assert names == {"step-00000000", "step-00000002"}
+
+
+def test_what_is_not_finite_stops_the_run(tmp_path):
+    run = make_run(bad_step=6, good_after=9, max_rollbacks=0, every=1)
+    with pytest.raises(ValueError) as caught:
+        train(run, tmp_path)
+    message = str(caught.value)
+    assert "The loss or a gradient of step 7 is not finite." in message
+    assert "--on_nonfinite=rollback" in message and "\n" not in message
+    # The examples are those of the seventh batch that a run reads.
+    batches = data.train_pipeline(run.train_data, batch_size=12, seed=0)
+    *_, (images, labels) = batches.take(7)
+    found = message.split("examples ")[1].split(" of the")[0]
+    indices = [int(index) for index in found.split(", ")]
+    assert run.train_data.labels[indices].tolist() == labels.numpy().tolist()
+    # The state before is the newest, and is good.
+    names = sorted(path.name for path in tmp_path.glob("checkpoints/*"))
+    assert names[-1] == "step-00000006"
+    reader = tf.train.load_checkpoint(
+        str(tmp_path / "checkpoints" / names[-1] / "state")
+    )
+    for name in reader.get_variable_to_shape_map():
+        if name != "_CHECKPOINTABLE_OBJECT_GRAPH":
+            assert np.isfinite(reader.get_tensor(name)).all()
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    """A last step that overflows has no next one to notice it."""
+    run = make_run(rate=1e38, max_rollbacks=0, every=1)
+    with pytest.raises(ValueError, match="of step . is not finite"):
+        train(run, tmp_path)
+    assert list(tmp_path.glob("checkpoints/step-*"))
+    assert not (tmp_path / "classifier.keras").exists()
+
+
+def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):
+    arguments = {"bad_step": 6, "good_after": 2}
+    end = train(make_run(**arguments), tmp_path / "once")
+    told = capsys.readouterr().err
+    assert told.count("Going back to step 4 with other noise") == 2
+    assert "rollback 2 of at most 3" in told
+    changed = differences(end, never_stopped)
+    assert "0" in changed and "metrics" in changed
+    rows = list(csv.DictReader(end["metrics"].splitlines()))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
+    first = never_stopped["metrics"].splitlines()[:2]
+    assert end["metrics"].splitlines()[:2] == first
+    # The same where it is killed on the way, and saved at other moments.
+    for kill_at in (5, 10):
+        train(
+            make_run(**arguments, every=kill_at // 5),
+            tmp_path / "again",
+            kill_at=kill_at,
+        )
+    assert (
+        differences(train(make_run(**arguments), tmp_path / "again"), end) == []
+    )
+
+
+def test_goes_back_a_bounded_number_of_times(tmp_path, capsys):
+    run = make_run(bad_step=2, good_after=9, max_rollbacks=2)
+    with pytest.raises(ValueError, match="2 rollbacks were of no help"):
+        train(run, tmp_path)
+    assert capsys.readouterr().err.count("Going back to step 0") == 2
+    # The count is part of the state: the same command does not go back again.
+    run = make_run(bad_step=2, good_after=9, max_rollbacks=2)
+    with pytest.raises(ValueError, match="2 rollbacks were of no help"):
+        train(run, tmp_path)
+    assert "Going back" not in capsys.readouterr().err
