@@ -29,13 +29,15 @@ help: ## list the targets
 
 venv: $(STAMP) ## make .venv with everything installed (PYTHON=python3.12 to choose)
 
-quickstart: $(STAMP) ## train, attack, export and compare two small classifiers
+quickstart: $(STAMP) ## train, attack, lint, export and compare two classifiers: one page
 	$(PY) scripts/train.py --flagfile=flags/digits/standard.flags \
 	  --workdir=$(QUICKSTART)/standard
 	$(PY) scripts/train.py --flagfile=flags/digits/adt_exp.flags \
 	  --workdir=$(QUICKSTART)/adt_exp
 	$(PY) scripts/evaluate.py --workdir=$(QUICKSTART)/standard
 	$(PY) scripts/evaluate.py --workdir=$(QUICKSTART)/adt_exp
+	$(PY) scripts/lint.py --workdir=$(QUICKSTART)/standard
+	$(PY) scripts/lint.py --workdir=$(QUICKSTART)/adt_exp
 	$(PY) scripts/export.py --workdir=$(QUICKSTART)/adt_exp
 	$(PY) scripts/report.py \
 	  --workdirs=$(QUICKSTART)/standard,$(QUICKSTART)/adt_exp \

@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-from adt_tf import callbacks, data, methods, networks
+from adt_tf import callbacks, data, methods, networks, provenance
 from adt_tf import workdir as workdirs
 from adt_tf.checkpoints import Policy
 from adt_tf.optimizers import SGD
@@ -168,6 +168,7 @@ class Experiment:
         if path.exists():
             print(f"{workdir} is finished: {self.epochs} epochs.")
             return
+        provenance.record(workdir / workdirs.PROVENANCE, self.train_data)
         start = time.time()
         train_to_the_end(
             self, workdir, lambda save: self._callbacks(workdir, save)

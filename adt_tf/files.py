@@ -10,7 +10,7 @@ def write_text(path: pathlib.Path, text: str) -> None:
     """Writes beside, then renames: a killed process leaves no broken file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"partial-{path.name}")
-    partial.write_text(text)
+    partial.write_text(text, encoding="utf-8")
     sync(partial)
     os.replace(partial, path)
 

@@ -3,9 +3,9 @@
     classifier = load_classifier("build/run")
     export("build/run", config)
 
-A workdir holds flags.txt, metrics.csv, tensorboard/, checkpoints/,
-classifier.keras and, where asked for, best.keras; once evaluated also
-evaluation.json with .csv and .md, and saved_model/ once exported.
+A workdir holds flags.txt, provenance.json, metrics.csv, tensorboard/,
+checkpoints/, classifier.keras and, where asked for, best.keras; once evaluated
+also evaluation.json with .csv and .md, and saved_model/ once exported.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from adt_tf import data, files, models, saved_model
 
 CLASSIFIER = "classifier.keras"
 BEST = "best.keras"
+PROVENANCE = "provenance.json"
 
 
 def export(

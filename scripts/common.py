@@ -244,6 +244,8 @@ def _import_tensorflow_quietly() -> None:
         import tensorflow as tf
         import tensorflow_probability as tfp
 
+        # It warns of repeated tracing wherever several attacks are run.
+        tf.get_logger().setLevel("ERROR")
         tf.config.list_logical_devices()
         tfp.distributions.Normal(0.0, 1.0)
     finally:

@@ -73,7 +73,7 @@ def main(*arguments: str) -> None:
     config = common.experiment_config()
     output = pathlib.Path(values.output or _default_output(protocol))
 
-    from adt_tf import assessment, workdir
+    from adt_tf import assessment, provenance, workdir
 
     names, epsilon = values.attacks, config["epsilon"]
     test = workdir.load_data(config, "test", values.test_examples)
@@ -111,6 +111,7 @@ def main(*arguments: str) -> None:
             "data_dir": config["data_dir"],
             "network": config["network"] if values.workdir else None,
             "epsilon": epsilon,
+            "commit": provenance.commit(),
         },
         batch_size=values.eval_batch_size,
         seed=config["seed"],

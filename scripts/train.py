@@ -3,8 +3,8 @@
 python scripts/train.py --flagfile=flags/digits/adt_exp.flags --workdir=DIR
 
 The same command goes on where it stopped; SIGTERM saves and exits with code
-143. DIR then holds flags.txt (the resolved flags), metrics.csv, tensorboard/,
-checkpoints/ and classifier.keras.
+143. DIR then holds flags.txt (the resolved flags), provenance.json,
+metrics.csv, tensorboard/, checkpoints/ and classifier.keras.
 """
 
 import common

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib.text import Text
 from scipy import integrate
 
 from adt_tf import analysis, attacks, seeds, threat_models
@@ -694,18 +695,68 @@ def make_results(name, timings):
     }[name]()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "diversity",
-        "loss surface",
-        "hessian",
-        "transfer",
-        "entropy weight",
-        "convergence",
-        "epoch time",
-    ],
-)
+PICTURES = [
+    "diversity",
+    "loss surface",
+    "hessian",
+    "transfer",
+    "entropy weight",
+    "convergence",
+    "epoch time",
+]
+
+
+def draw_figure(name, timings, monkeypatch):
+    """The figure itself, as it would be saved."""
+    figures = []
+    monkeypatch.setattr(
+        plots, "save", lambda figure, path: figures.append(figure)
+    )
+    results, draw = make_results(name, timings)
+    draw(results, "picture.png")
+    (figure,) = figures
+    figure.canvas.draw()
+    return figure, results
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_have_titles_axes_and_names(name, timings, monkeypatch):
+    figure, results = draw_figure(name, timings, monkeypatch)
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    titles = [figure.get_suptitle(), *(a.get_title() for a in figure.axes)]
+    assert any(titles)
+    for axis in ("x", "y"):
+        labels = [getattr(a, f"get_{axis}label")() for a in figure.axes]
+        # An axis of names needs no label.
+        ticks = [
+            tick.get_text()
+            for axes in figure.axes
+            for tick in getattr(axes, f"get_{axis}ticklabels")()
+        ]
+        named = any(tick[:1].isalpha() for tick in ticks)
+        assert any(labels) or named, axis
+    for shown in getattr(results, "names", ()):
+        assert any(shown in text for text in texts), shown
+
+
+def test_loss_surfaces_share_their_scales(timings, monkeypatch):
+    """Height and colour mean the same for both models."""
+    figure, results = draw_figure("loss surface", timings, monkeypatch)
+    solid = [a for a in figure.axes if hasattr(a, "get_zlim")]
+    assert len(solid) == 2
+    assert solid[0].get_zlim() == solid[1].get_zlim()
+    assert solid[0].get_zlim()[1] >= results.loss.max()
+    mapped = [
+        c
+        for a in figure.axes
+        for c in a.collections
+        if c.get_array() is not None
+    ]
+    scales = {c.get_clim() for c in mapped if len(c.get_array()) > 20}
+    assert len(scales) == 1
+
+
+@pytest.mark.parametrize("name", PICTURES)
 def test_results_are_drawn_and_fit_into_json(name, timings, tmp_path):
     results, draw = make_results(name, timings)
     path = tmp_path / "new folder" / "picture.png"

@@ -153,7 +153,16 @@ def test_export_and_report(workdir, tmp_path):
     done = run("export", f"--workdir={workdir}", f"--output={target}")
     assert "is there already" in done.stdout
     output = tmp_path / "report"
-    run("report", f"--workdirs={workdir}", f"--output={output}")
+    done = run(
+        "report",
+        f"--workdirs={workdir}",
+        f"--output={output}",
+        "--noanalyses",
+    )
+    assert f"The page is {output / 'index.html'}" in done.stdout
+    page = (output / "index.html").read_text(encoding="utf-8")
+    assert page.count("at_pgd classifies")
+    assert page.count("128 images of 8")
     assert "| at_pgd |" in (output / "report.md").read_text()
     for name in ("accuracy.png", "images.png"):
         assert (output / name).stat().st_size > 5000

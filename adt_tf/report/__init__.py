@@ -6,8 +6,12 @@ Reads each run's evaluation, attacks a few images itself, and writes index.html,
 a file that holds all it shows; beside it report.md, accuracy.png and
 images.png.
 
-Parts: `collect` and `provenance` read files, `measure` and `analyses` run
-attacks, `results` and `evidence` make the sections, `charts`, `images` and
+A folder that was not made by the scripts will do as well: it needs
+classifier.keras and an evaluation.json that `adt_tf.assessment.assess` wrote;
+metrics.csv of Keras' CSVLogger and lint.json are shown where they are there.
+
+Parts: `collect` reads files, `measure` and `analyses` run attacks; `results`,
+`curves`, `evidence` and `origin` make the sections, `charts`, `images` and
 `wording` what is in them, and `page` puts them into page.html with page.css
 and page.js. `markdown` and `pictures` make what stands beside the page.
 """
@@ -17,6 +21,9 @@ from __future__ import annotations
 import pathlib
 import shlex
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from adt_tf import files, workdir
 from adt_tf.data import as_arrays
@@ -41,6 +48,7 @@ def write(
     workdirs: Sequence[str | pathlib.Path],
     output: str | pathlib.Path,
     *,
+    test: Any = None,
     protocol: str | None = None,
     analyses: bool = True,
     num_images: int = 8,
@@ -50,6 +58,8 @@ def write(
     Args:
         workdirs: Runs of one data set, evaluated alike.
         output: Where index.html and what stands beside it go.
+        test: The examples that were evaluated, (images, labels) or an
+            `ImageData`; by default the data set that the evaluation names.
         protocol: Takes evaluation-PROTOCOL.json; by default evaluation.json.
         analyses: Whether to measure accuracy against epsilon and to run the
             analyses: half a minute for small models.
@@ -70,7 +80,7 @@ def write(
         "seed": runs[0].report.seed,
     }
     wanted = max(num_images, _SWEEP_EXAMPLES if analyses else 0)
-    x, y = as_arrays(collect.load_examples(runs[0], wanted))
+    x, y = _examples(runs[0], test, wanted)
     few = x[:num_images], y[:num_images]
     classifiers = {
         run.name: workdir.load_classifier(run.folder) for run in runs
@@ -94,7 +104,7 @@ def write(
         pictures=shown,
         sweep=sweep,
         analyses=found,
-        command=_command(workdirs, output, protocol, num_images),
+        command=_command(workdirs, output, protocol, num_images, test),
     )
     path = output / "index.html"
     files.write_text(path, html)
@@ -103,10 +113,33 @@ def write(
     return path
 
 
-def _command(workdirs, output, protocol, num_images) -> str:
+def _examples(
+    run: collect.Run, test: Any, wanted: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first examples of the evaluation, as arrays."""
+    if test is None:
+        return as_arrays(collect.load_examples(run, wanted))
+    x, y = as_arrays(test)
+    if len(y) < run.report.num_examples:
+        raise ValueError(
+            f"Argument `test` must hold the {run.report.num_examples} examples "
+            f"of the evaluation {run.evaluated}. Received: {len(y)} examples"
+        )
+    wanted = min(wanted, run.report.num_examples)
+    return x[:wanted], y[:wanted]
+
+
+def _command(workdirs, output, protocol, num_images, test) -> str:
+    folders = [str(folder) for folder in workdirs]
+    if test is not None:
+        chosen = f", protocol={protocol!r}" if protocol else ""
+        return (
+            f"adt_tf.report.write({folders}, {str(output)!r}, test=test"
+            f"{chosen}, num_images={num_images})"
+        )
     parts = [
         "python scripts/report.py",
-        f"--workdirs={shlex.quote(','.join(map(str, workdirs)))}",
+        f"--workdirs={shlex.quote(','.join(folders))}",
         f"--output={shlex.quote(str(output))}",
         f"--images={num_images}",
     ]

@@ -54,8 +54,8 @@ def analyze(
             for name, classifier in classifiers.items()
         ),
         _loss_surface(classifiers, x, y, epsilon, seed),
-        _hessian(classifiers, x, y, seed),
-        _convergence(classifiers, x, y, epsilon, seed),
+        _hessian(classifiers, x[:_SOME], y[:_SOME], seed),
+        _convergence(classifiers, x[:_SOME], y[:_SOME], epsilon, seed),
     ]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import ticker
 
-from adt_tf.report.wording import escape, interval, percent
+from adt_tf.report.wording import escape, interval, number, percent
 
 _WIDTH, _HEIGHT = 440, 290
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 44
@@ -77,6 +77,14 @@ def key(index: int) -> str:
     )
 
 
+def legend(names: Sequence[str]) -> str:
+    """The models' names with their markers."""
+    items = "".join(
+        f"<li>{key(i)} {escape(name)}</li>" for i, name in enumerate(names)
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
 class _Scale:
     """From values to places in the drawing."""
 
@@ -111,6 +119,7 @@ def line_chart(
     y_label: str,
     cursor: float | None = None,
     unit: str = "",
+    width: int = _WIDTH,
 ) -> tuple[str, list[float]]:
     """Draws lines with markers over a faint grid.
 
@@ -121,11 +130,13 @@ def line_chart(
         y_label: Above the vertical axis.
         cursor: Where a vertical line stands, if any.
         unit: "%" draws shares from 0 to 100 per cent.
+        width: Of the drawing; where the chart has less room than that, its
+            text shrinks with it.
 
     Returns:
         The SVG element, and the places of the first series' points.
     """
-    x = _Scale([v for s in series for v in s.x], _LEFT, _WIDTH - _RIGHT)
+    x = _Scale([v for s in series for v in s.x], _LEFT, width - _RIGHT)
     x.fit(min(s.x[0] for s in series), max(s.x[-1] for s in series) or 1.0)
     if x.low == x.high:  # one epoch
         x.fit(x.low - 0.5, x.high + 0.5)
@@ -143,7 +154,7 @@ def line_chart(
     parts += [_band(s, x, y) for s in series if s.band]
     parts += [_line(s, x, y, unit) for s in series]
     svg = (
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'<svg class="chart" viewBox="0 0 {width} {_HEIGHT}" role="img" '
         f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
     )
     return svg, [x(value) for value in series[0].x]
@@ -152,7 +163,7 @@ def line_chart(
 def _axes(x: _Scale, y: _Scale, x_label: str, y_label: str, unit: str) -> str:
     lines = []
     for tick in y.ticks:
-        text = f"{100 * tick:.0f}" if unit == "%" else f"{tick:g}"
+        text = f"{100 * tick:.0f}" if unit == "%" else number(tick, "g")
         lines.append(
             f'<line class="grid" x1="{x.first}" x2="{x.last}" y1="{y(tick)}" '
             f'y2="{y(tick)}"/><text x="{x.first - 8}" y="{y(tick) + 4}" '
@@ -195,7 +206,7 @@ def _line(series: Series, x: _Scale, y: _Scale, unit: str) -> str:
     for i, (a, b) in enumerate(points):
         if series.dashed or (i % every and i < len(points) - 1):
             continue
-        value = percent(b) if unit == "%" else f"{b:.3g}"
+        value = percent(b) if unit == "%" else number(b)
         parts.append(
             f'<g transform="translate({x(a)} {y(b)})">{marker(series.index)}'
             f"<title>{escape(series.name)}, {a:g}: {value}</title></g>"

@@ -15,9 +15,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf import assessment, data, evaluation, workdir
+from adt_tf import assessment, data, evaluation, provenance, workdir
 
-_DETAILS = ("method", "dataset", "epsilon", "command")
+_DETAILS = ("dataset", "epsilon")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,13 +25,15 @@ class Run:
     """A trained and evaluated model, as its workdir tells it.
 
     Attributes:
-        name: The method; with the folder where two runs share it.
+        name: The method, or else the folder's name; both where two runs share
+            it.
         folder: The workdir.
         evaluated: The file that the verdicts come from.
         result: Its contents.
         flags: The lines of flags.txt, of training.
         metrics: For each column of metrics.csv, a number an epoch (or NaN).
         lint: The contents of lint.json, or None.
+        provenance: An entry each time that training was started.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Run:
     flags: tuple[str, ...]
     metrics: dict[str, list[float]]
     lint: dict[str, Any] | None
+    provenance: list[dict[str, Any]]
 
     @property
     def report(self) -> evaluation.Report:
@@ -86,7 +89,11 @@ def read_runs(
         )
     results = [_evaluation(path, protocol) for path in folders]
     _check_alike(results)
-    names = _distinct([result["method"] for _, result in results], folders)
+    methods = [
+        result.get("method") or folder.name
+        for folder, (_, result) in zip(folders, results, strict=True)
+    ]
+    names = _distinct(methods, folders)
     return [
         Run(
             name,
@@ -96,6 +103,7 @@ def read_runs(
             _lines(folder / "flags.txt"),
             _metrics(folder / "metrics.csv"),
             _lint(folder / "lint.json"),
+            provenance.read(folder / workdir.PROVENANCE),
         )
         for name, folder, (path, result) in zip(
             names, folders, results, strict=True
@@ -135,8 +143,9 @@ def _evaluation(
     missing = [key for key in _DETAILS if key not in result]
     if missing:
         raise ValueError(
-            f"{path} lacks {missing}, which scripts/evaluate.py writes. "
-            f"Measure the run again: scripts/evaluate.py --workdir={folder}"
+            f"{path} lacks {missing}, which scripts/evaluate.py writes, and "
+            "`details` of `adt_tf.assessment.assess`. Measure the run again: "
+            f"scripts/evaluate.py --workdir={folder}"
         )
     if not result["epsilon"] > 0:
         raise ValueError(

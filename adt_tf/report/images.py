@@ -13,6 +13,10 @@ from matplotlib import image as matplotlib_image
 
 from adt_tf.analysis import plots
 
+# Smaller images are enlarged, pixel by pixel: on paper a browser would blur
+# them.
+_SMALL = 48
+
 
 def data_uri(content: bytes) -> str:
     """The bytes of a PNG file as an address that holds them itself."""
@@ -38,6 +42,8 @@ def heat(values: np.ndarray, highest: float) -> str:
 
 
 def _encoded(image: np.ndarray, colormap: str) -> str:
+    factor = max(1, _SMALL // max(image.shape[:2]))
+    image = image.repeat(factor, axis=0).repeat(factor, axis=1)
     file = io.BytesIO()
     matplotlib_image.imsave(
         file,

@@ -41,7 +41,10 @@ def render(runs: Sequence[Run]) -> str:
         "",
         "The runs, with the command that measures each again:",
         "",
-        *(f"- `{run.result['command']}`" for run in runs),
+        *(
+            f"- {run.name}: `{run.result.get('command', run.folder)}`"
+            for run in runs
+        ),
     ]
     return "\n".join(lines) + "\n"
 

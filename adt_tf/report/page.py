@@ -15,7 +15,7 @@ import importlib.resources
 import string
 from collections.abc import Sequence
 
-from adt_tf.report import evidence, measure, results
+from adt_tf.report import curves, evidence, measure, origin, results
 from adt_tf.report.analyses import Analysis
 from adt_tf.report.collect import Run
 from adt_tf.report.wording import (
@@ -46,10 +46,10 @@ def render(
     """
     first, epsilon = runs[0], runs[0].result["epsilon"]
     script = _file("page.js")
-    swept = evidence.code(command)
+    swept = origin.code(command)
     number = 0
     if sweep is not None:
-        swept = results.sweep_chart(runs, sweep, pictures.labels)
+        swept = curves.sweep_chart(runs, sweep, pictures.labels)
         number = sweep.right.shape[-1]
     names = [escape(run.name) for run in runs]
     return string.Template(_file("page.html")).substitute(
@@ -68,13 +68,13 @@ def render(
         attack_chart=results.attack_chart(runs),
         sweep_text=_sweep_text(number),
         sweep=swept,
-        training=results.training(runs),
+        training=curves.training(runs),
         images=evidence.image_grid(runs, pictures, epsilon),
         analyses=evidence.analyses(analyses, command),
         lint=evidence.lint(runs),
-        setup=evidence.setup(runs),
-        reproduce=evidence.reproduce(runs, command),
-        attack_list=evidence.attack_list(first),
+        setup=origin.setup(runs),
+        reproduce=origin.reproduce(runs, command),
+        attack_list=origin.attack_list(first),
         epsilon=escape(epsilon_text(epsilon)),
     )
 

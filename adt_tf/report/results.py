@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 
 import numpy as np
 
 from adt_tf import evaluation
 from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST
-from adt_tf.evaluation.statistics import wilson_interval
-from adt_tf.report import charts, images, measure
+from adt_tf.evaluation.statistics import PairedTest
+from adt_tf.report import charts
 from adt_tf.report.collect import Run
 from adt_tf.report.wording import (
     SIGNIFICANT,
     counted,
-    epsilon_text,
     escape,
     interval,
+    number,
     p_value,
     percent,
     verdict,
@@ -129,14 +128,15 @@ def comparison(runs: Sequence[Run]) -> str:
     best = max(range(len(runs)), key=lambda i: runs[i].report.robust_accuracy)
     if len(runs) > _ALL_PAIRS:
         pairs = [(best, i) for i in range(len(runs)) if i != best]
-    rows = []
+    parts = []
     for i, j in pairs:
         try:
             tests = evaluation.compare(runs[i].report, runs[j].report)
         except ValueError as error:
             return f"<p>The models cannot be paired: {escape(error)}</p>"
-        for name in (ROBUST, NATURAL):
-            rows.append(_pair(runs, i, j, name, tests[name]))
+        parts += [_pair(runs, i, j, n, tests[n]) for n in (ROBUST, NATURAL)]
+        if len(tests) > 2:
+            parts.append(_every_attack(runs[i].name, runs[j].name, tests))
     note = ""
     if len(pairs) > 1:
         note = (
@@ -146,7 +146,35 @@ def comparison(runs: Sequence[Run]) -> str:
     return (
         "<p>Both models saw the same images, so only those on which they "
         "differ tell them apart. Were the models equally good, each such image "
-        f"would be a coin toss.{note}</p>{''.join(rows)}"
+        f"would be a coin toss.{note}</p>{''.join(parts)}"
+    )
+
+
+def _every_attack(first: str, second: str, tests: dict[str, PairedTest]) -> str:
+    """The same test under each attack, folded away."""
+    heads = ("Attack", f"only {first}", f"only {second}", "Difference", "p")
+    head = "".join(
+        f'<th scope="col"><button type="button">{escape(text)}</button></th>'
+        for text in heads
+    )
+    body = "".join(
+        f'<tr><th scope="row" data-value="{escape(name)}">{escape(name)}</th>'
+        f'<td data-value="{test.first_only}">{test.first_only}</td>'
+        f'<td data-value="{test.second_only}">{test.second_only}</td>'
+        f'<td data-value="{test.difference!r}">'
+        f"{number(100 * test.difference, '+.1f')}</td>"
+        f'<td data-value="{test.p_value!r}">{p_value(test.p_value)}</td></tr>'
+        for name, test in tests.items()
+    )
+    told = f"{escape(first)} and {escape(second)}"
+    return (
+        f"<details><summary>{told}, attack by attack</summary>"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="Paired '
+        f'comparison of {told}"><table class="sortable paired"><caption>Images '
+        "that only one of the models gets right, the difference of the "
+        "accuracies in points, and McNemar's p.</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        "</details>"
     )
 
 
@@ -168,17 +196,26 @@ def _pair(runs, i, j, name, test) -> str:
         f'<span class="{kind}" style="flex-grow:{count}"></span>'
         for kind, count, _ in counts
     )
-    told = "more than chance explains"
-    if test.p_value >= SIGNIFICANT:
-        told = "no more than chance may explain"
     symbol = "A<sub>rob</sub>" if name == ROBUST else "Natural accuracy"
     return (
         f'<div class="pair"><h3>{symbol}: {escape(runs[i].name)} and '
         f"{escape(runs[j].name)}</h3>"
         f'<div class="stack" aria-hidden="true">{bar}</div>'
         f'<ul class="legend">{"".join(f"<li>{t}</li>" for t in texts)}</ul>'
-        f"<p>Difference {100 * test.difference:+.1f} points, "
-        f"p = {p_value(test.p_value)}: {told}.</p></div>"
+        f"<p>{_told(runs[i].name, runs[j].name, test)}</p></div>"
+    )
+
+
+def _told(first: str, second: str, test: PairedTest) -> str:
+    if test.difference == 0:
+        return "As many images right on either side."
+    better = first if test.difference > 0 else second
+    chance = "more than chance explains"
+    if test.p_value >= SIGNIFICANT:
+        chance = "which chance may explain"
+    return (
+        f"{escape(better)} is ahead by {100 * abs(test.difference):.1f} "
+        f"points (p = {p_value(test.p_value)}), {chance}."
     )
 
 
@@ -209,144 +246,8 @@ def attack_chart(runs: Sequence[Run]) -> str:
         f'<span style="left:{x}%">{x}</span>' for x in (0, 25, 50, 75, 100)
     )
     return (
-        f'<div class="card">{legend(runs)}<div class="dots">{"".join(rows)}'
+        f'<div class="card">{charts.legend([run.name for run in runs])}'
+        f'<div class="dots">{"".join(rows)}'
         '<div class="dots-row axis" aria-hidden="true"><span></span>'
         f'<div class="ticks">{ticks}</div></div></div></div>'
     )
-
-
-def legend(runs: Sequence[Run]) -> str:
-    """The models' names with their markers."""
-    items = "".join(
-        f"<li>{charts.key(i)} {escape(run.name)}</li>"
-        for i, run in enumerate(runs)
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def sweep_chart(
-    runs: Sequence[Run],
-    sweep: measure.Sweep,
-    labels: np.ndarray,
-) -> str:
-    """Accuracy against epsilon, and the images at each radius."""
-    number = sweep.right.shape[-1]
-    epsilon = runs[0].result["epsilon"]
-    series = []
-    for i, run in enumerate(runs):
-        bounds = [
-            wilson_interval(right.sum(), number) for right in sweep.right[i]
-        ]
-        series.append(
-            charts.Series(
-                run.name,
-                i,
-                sweep.radii.tolist(),
-                sweep.accuracy[i].tolist(),
-                tuple(zip(*bounds, strict=True)),
-            )
-        )
-    told = "; ".join(
-        f"{run.name}: "
-        + ", ".join(
-            f"{percent(a)} at {r:.3g}"
-            for r, a in zip(sweep.radii, sweep.accuracy[i], strict=True)
-        )
-        for i, run in enumerate(runs)
-    )
-    svg, places = charts.line_chart(
-        series,
-        label=f"Accuracy under PGD-{measure.NUM_STEPS} against epsilon. {told}",
-        x_label="epsilon",
-        y_label="accuracy (%)",
-        cursor=epsilon,
-        unit="%",
-    )
-    start = int(np.argmin(np.abs(sweep.radii - epsilon)))
-    strips = "".join(
-        _strip(i, run, sweep, labels, start) for i, run in enumerate(runs)
-    )
-    values = {
-        "radii": [epsilon_text(float(r)) for r in sweep.radii],
-        "places": places,
-        "accuracy": [[percent(a) for a in row] for row in sweep.accuracy],
-        "labels": labels.tolist(),
-        "seen": sweep.seen.tolist(),
-        "images": [
-            [[images.png(image) for image in frame] for frame in model]
-            for model in sweep.images
-        ],
-    }
-    return (
-        f'<div class="sweep" data-start="{start}"><div class="card">'
-        f"{legend(runs)}{svg}</div>"
-        '<div class="card"><p class="slider"><label for="radius">How much may '
-        'each pixel change?</label> <output for="radius">'
-        f"{escape(epsilon_text(epsilon))}</output>"
-        f'<input id="radius" type="range" min="0" max="{len(sweep.radii) - 1}" '
-        f'step="1" value="{start}" hidden></p>{strips}</div></div>'
-        f'<script type="application/json" id="sweep">{_json(values)}</script>'
-    )
-
-
-def _json(values: object) -> str:
-    """JSON that cannot end the script element that holds it."""
-    return json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _strip(index, run, sweep, labels, start) -> str:
-    tiles = []
-    for k, label in enumerate(labels):
-        seen = sweep.seen[index, start, k]
-        kind = "right" if seen == label else "wrong"
-        tiles.append(
-            f'<figure class="tile {kind}"><img alt="Image {k + 1}, class '
-            f'{label}, seen as {seen}" '
-            f'src="{images.png(sweep.images[index, start, k])}"><figcaption>'
-            f"{seen}</figcaption></figure>"
-        )
-    return (
-        f'<div class="strip s{index % charts.NUM_STYLES}"><h3>'
-        f"{charts.key(index)} {escape(run.name)}: <span>"
-        f"{percent(sweep.accuracy[index, start])}</span></h3>"
-        f'<div class="tiles">{"".join(tiles)}</div></div>'
-    )
-
-
-def training(runs: Sequence[Run]) -> str:
-    """Loss, accuracy and entropy, epoch by epoch."""
-    panels = [
-        _panel(runs, "loss", "loss (nats)", ""),
-        _panel(runs, "accuracy", "accuracy (%)", "%"),
-        _panel(runs, "entropy", "entropy of the perturbations (nats)", ""),
-    ]
-    if not any(panels):
-        return "<p>The workdirs hold no metrics.csv.</p>"
-    return f'{legend(runs)}<div class="panels">{"".join(panels)}</div>'
-
-
-def _panel(runs, metric, y_label, unit) -> str:
-    series = []
-    for i, run in enumerate(runs):
-        epochs = [1 + epoch for epoch in run.metrics.get("epoch", [])]
-        for name, dashed in ((metric, False), (f"val_{metric}", True)):
-            values = run.metrics.get(name, [])
-            if np.isfinite(values).any():
-                told = f"{run.name}, validation" if dashed else run.name
-                series.append(
-                    charts.Series(told, i, epochs, values, dashed=dashed)
-                )
-    if not series:
-        return ""
-    last = "; ".join(
-        f"{s.name} {percent(s.y[-1]) if unit else f'{s.y[-1]:.3g}'}"
-        for s in series
-    )
-    svg, _ = charts.line_chart(
-        series,
-        label=f"{metric} against the epoch, at its end: {last}",
-        x_label="epoch",
-        y_label=y_label,
-        unit=unit,
-    )
-    return f'<div class="card">{svg}</div>'

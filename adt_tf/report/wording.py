@@ -56,21 +56,30 @@ def epsilon_text(epsilon: float) -> str:
     return f"{epsilon:g}"
 
 
+def number(value: float, form: str = ".3g") -> str:
+    """Writes a number with a true minus sign.
+
+    >>> number(-0.25), number(61.2, "+.1f")
+    ('−0.25', '+61.2')
+    """
+    return f"{value:{form}}".replace("-", "\u2212")
+
+
 def p_value(p: float) -> str:
     """Writes a p value in HTML, powers of ten where it is small.
 
     >>> p_value(0.0312), p_value(4.2e-31)
-    ('0.031', '4 × 10<sup>−31</sup>')
+    ('0.031', '4\\xa0×\\xa010<sup>−31</sup>')
     """
     if p >= 0.001:
         return f"{p:.2g}"
     if p == 0:  # below what a float can hold
-        return "0"
+        return "below 10<sup>−300</sup>"
     exponent = math.floor(math.log10(p))
     mantissa = round(p / 10.0**exponent)
     if mantissa == 10:
         mantissa, exponent = 1, exponent + 1
-    return f"{mantissa} × 10<sup>−{-exponent}</sup>"
+    return f"{mantissa}\u00a0×\u00a010<sup>−{-exponent}</sup>"
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,0 +1,125 @@
+"""Which code, data and files a result comes from.
+
+record("build/run/provenance.json", train_data)   # what train.py does
+versions()["tensorflow"], commit(), fingerprint(path), written_at(path)
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+import platform
+import subprocess
+from typing import Any
+
+from adt_tf.data import ImageData
+from adt_tf.files import write_text
+
+_ROOT = pathlib.Path(__file__).parents[1]
+_PACKAGES = (
+    "adt_tf",
+    "tensorflow",
+    "keras",
+    "tensorflow-probability",
+    "numpy",
+    "scipy",
+    "matplotlib",
+)
+_TIME = "%Y-%m-%d %H:%M UTC"
+
+
+def record(path: str | pathlib.Path, train_data: ImageData) -> None:
+    """Adds when, with which code and on which data a training (re)starts."""
+    path = pathlib.Path(path)
+    entry = {
+        "started": datetime.datetime.now(datetime.timezone.utc).strftime(_TIME),
+        "data": describe(train_data),
+        **versions(),
+    }
+    write_text(path, json.dumps([*read(path), entry], indent=2) + "\n")
+
+
+def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
+    """Reads what `record` wrote: an entry a start, none without a file."""
+    path = pathlib.Path(path)
+    if not path.is_file():
+        return []
+    try:
+        entries = json.loads(path.read_text())
+        return [{**entry, "data": dict(entry["data"])} for entry in entries]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path} is not what scripts/train.py writes ({error!r}). Delete "
+            "it: a result only loses the record of its origin."
+        ) from error
+
+
+def describe(examples: ImageData) -> dict[str, Any]:
+    """The size of a data set, and a fingerprint of all its pixels and labels.
+
+    >>> import numpy as np
+    >>> mine = ImageData(np.zeros([4, 8, 8, 1]), np.array([0, 1, 1, 0]), 2, "m")
+    >>> described = describe(mine)
+    >>> described["examples"], described["shape"], described["classes"]
+    (4, [8, 8, 1], 2)
+    """
+    digest = hashlib.sha256(examples.images.tobytes())
+    digest.update(examples.labels.tobytes())
+    return {
+        "name": examples.name,
+        "examples": len(examples),
+        "shape": list(examples.input_shape),
+        "classes": examples.num_classes,
+        "sha256": digest.hexdigest(),
+    }
+
+
+def written_at(path: pathlib.Path) -> str:
+    """When a file was last written, in UTC."""
+    if not path.exists():
+        return "unknown"
+    time = datetime.datetime.fromtimestamp(
+        path.stat().st_mtime, datetime.timezone.utc
+    )
+    return time.strftime(_TIME)
+
+
+def fingerprint(path: pathlib.Path) -> str:
+    """The SHA-256 of a file, by which a model can be recognised."""
+    if not path.is_file():
+        return "unknown"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, of the packages and of this code."""
+    found = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return {**found, "git commit": commit(), "platform": platform.platform()}
+
+
+def commit(root: pathlib.Path = _ROOT) -> str:
+    """The commit of this code, "-dirty" where it was changed since."""
+    # An installed package may lie inside somebody else's repository.
+    if not (root / ".git").exists():
+        return "unknown"
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"]
+            + ["--exclude=*"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
