@@ -119,19 +119,24 @@ def assess(
     return report
 
 
-def read(path: str | pathlib.Path) -> dict[str, Any]:
+def read(
+    path: str | pathlib.Path, *, protocol: str | None = None
+) -> dict[str, Any]:
     """Reads the JSON of an assessment; "report" is its `Report`.
 
     Args:
-        path: The file, or a workdir with an evaluation.json.
+        path: The file, or a workdir with such a file.
+        protocol: Which one of a workdir; None for that without a name.
     """
     path = pathlib.Path(path)
     if path.is_dir():
-        path = path / "evaluation.json"
+        suffix = f"-{protocol}" if protocol else ""
+        path = path / f"evaluation{suffix}.json"
     if not path.is_file():
+        flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
-            f"scripts/evaluate.py --workdir={path.parent}"
+            f"scripts/evaluate.py --workdir={path.parent}{flag}"
         )
     try:
         values = json.loads(path.read_text())
@@ -143,9 +148,20 @@ def read(path: str | pathlib.Path) -> dict[str, Any]:
         raise ValueError(f"{path}: {error}") from error
 
 
-def compare(first: str | pathlib.Path, second: str | pathlib.Path) -> str:
-    """Returns a Markdown table of the paired tests of two assessments."""
-    one, other = read(first), read(second)
+def compare(
+    first: str | pathlib.Path,
+    second: str | pathlib.Path,
+    *,
+    protocol: str | None = None,
+) -> str:
+    """Returns a Markdown table of the paired tests of two assessments.
+
+    Args:
+        first: As `read` takes it.
+        second: The same.
+        protocol: As `read` takes it.
+    """
+    one, other = (read(path, protocol=protocol) for path in (first, second))
     for name in ("dataset", "epsilon"):
         if one.get(name) != other.get(name):
             raise ValueError(

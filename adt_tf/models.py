@@ -111,8 +111,8 @@ class ServedModel:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """The weights, as far as the SavedModel lists them."""
-        return list(getattr(self._loaded, "variables", ()))
+        """The weights that the signature reads."""
+        return list(self._serve.variables)
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Returns the logits; a SavedModel has an inference mode only."""

@@ -2,7 +2,7 @@
 
 python scripts/evaluate.py --workdir=DIR --protocol=autoattack
 python scripts/evaluate.py --model=model.keras --dataset=mine.npz --epsilon=0.03
-python scripts/evaluate.py --compare DIR1 DIR2
+python scripts/evaluate.py --compare DIR1 DIR2 --protocol=autoattack
 
 Data set and epsilon are those of the run, unless given. The protocols are the
 flagfiles in flags/protocols. Writes DIR/evaluation.json (with a protocol
@@ -60,7 +60,7 @@ def main(*arguments: str) -> None:
             )
         from adt_tf import assessment
 
-        print(assessment.compare(*pair))
+        print(assessment.compare(*pair, protocol=values.protocol))
         return
     if arguments:
         raise ValueError(f"Arguments without a flag: {list(arguments)}")

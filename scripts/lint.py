@@ -17,6 +17,9 @@ common.define_experiment_flags()
 flags.adopt_module_key_flags(common)
 flags.DEFINE_string("workdir", None, "Directory of the run.")
 flags.DEFINE_string("model", None, "A .keras file or SavedModel in its place.")
+flags.DEFINE_boolean(
+    "probabilities", False, "The model gives probabilities, not logits."
+)
 flags.DEFINE_integer("test_examples", 128, "How many test examples to use.")
 flags.DEFINE_string("output", None, "Another name for lint.json.")
 
@@ -39,7 +42,7 @@ def main() -> None:
     from adt_tf.files import write_text
 
     report = adt_tf.lint(
-        workdir.load_any(chosen),
+        workdir.load_any(chosen, probabilities=values.probabilities),
         workdir.load_data(config, "test"),
         epsilon=config["epsilon"],
         num_examples=values.test_examples,

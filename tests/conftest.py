@@ -30,6 +30,30 @@ def images():
     return x, generator.integers(0, 10, 12).astype("int32")
 
 
+@pytest.fixture(scope="session")
+def digits():
+    """The test images of scikit-learn's digits, and their labels."""
+    from adt_tf import data
+
+    return data.as_arrays(data.load("digits", split="test"))
+
+
+@pytest.fixture(scope="session")
+def honest():
+    """A small network trained on the digits; leave its weights alone."""
+    from adt_tf import data, networks
+
+    x, y = data.as_arrays(data.load("digits", split="train"))
+    model = networks.get("small_cnn", input_shape=(8, 8, 1), width=12)
+    model.compile(
+        keras.optimizers.Adam(0.01),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    keras.utils.set_random_seed(0)
+    model.fit(x, y, batch_size=64, epochs=6, verbose=0)
+    return model
+
+
 def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):
     model = keras.Sequential(
         [

@@ -1,11 +1,12 @@
 """One table of attacks drives every property that all of them share."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from adt_tf import attacks
-from tests.conftest import make_linear
+from tests.conftest import make_convolutional, make_linear
 
 EPSILON = 0.1
 GRADIENT_ATTACKS = {
@@ -41,6 +42,9 @@ ATTACKS = {
     ),
     "fab_t": lambda e: attacks.fab_t(e, num_steps=20, num_targets=3),
     "square": lambda e: attacks.square(e, num_queries=200),
+    "transfer": lambda e: attacks.Transfer(
+        make_convolutional(1), attacks.pgd(e)
+    ),
     "exp_am": generated(attacks.exp_am),
     "imp_am": generated(attacks.imp_am),
     "l2l": generated(attacks.l2l),
@@ -163,6 +167,69 @@ def test_reaches_the_closed_form_on_a_linear_classifier(gradient_attack):
     floor = 0.97 if attack.name.startswith("EXP") else 0.9999
     assert reached.min() > floor
     assert reached.max() < 1.0001
+
+
+def test_spsa_reaches_the_closed_form_on_a_linear_classifier():
+    # It stops at a misclassified image, so only one that cannot be had shows
+    # how far the climb goes: here class 0 is ahead by 100.
+    classifier = make_linear(num_classes=2)
+    kernel, _ = classifier.get_weights()
+    classifier.set_weights([kernel, np.array([100.0, 0.0])])
+    x = np.random.default_rng(3).uniform(size=(20, 4, 4, 1)).astype("float32")
+    y = np.zeros(20, "int32")
+    towards = (kernel[:, 1] - kernel[:, 0]).reshape(4, 4, 1)
+    best = np.clip(x + EPSILON * np.sign(towards), 0, 1)
+    attack = attacks.spsa(EPSILON, num_samples=512, num_steps=60)
+    x_adv = attack(classifier, x, y).x_adv.numpy()
+    gain = np.sum((x_adv - x) * towards, axis=(1, 2, 3))
+    assert (gain / np.sum((best - x) * towards, axis=(1, 2, 3))).min() > 0.999
+
+
+def test_fea_reaches_the_closed_form_on_linear_features():
+    # The features are the pixels. Where a box [low, high] limits x, the cosine
+    # with t is largest at clip(s t, low, high) for some s: inside of the box
+    # its gradient is zero only where x is in the direction of t.
+    classifier = make_linear(num_classes=2)
+    kernel, _ = classifier.get_weights()
+    classifier.set_weights([kernel, np.array([100.0, 0.0])])
+    generator = np.random.default_rng(3)
+    x = generator.uniform(0.2, 0.8, size=(20, 4, 4, 1)).astype("float32")
+    target = generator.uniform(0.2, 0.8, size=(1, 4, 4, 1)).astype("float32")
+    attack = attacks.fea(
+        EPSILON, targets=(target, np.array([1])), num_targets=1
+    )
+    y = np.zeros(20, "int32")
+    delta = attack.distribution(classifier, x, y).mean().numpy()
+
+    def cosine(images):
+        one, other = images.reshape(len(images), -1), target.reshape(-1)
+        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other)
+        return one @ other / norms
+
+    scales = np.linspace(0, 5, 2001)
+    low, high = np.maximum(x - EPSILON, 0), np.minimum(x + EPSILON, 1)
+    best = np.max(
+        [cosine(np.clip(s * target, low, high)) for s in scales], axis=0
+    )
+    reached = (cosine(x + delta) - cosine(x)) / (best - cosine(x))
+    # Steps of epsilon / 8 go to and fro about a point inside of the box.
+    assert reached.min() > 0.95 and reached.max() < 1.0001
+
+
+@pytest.mark.parametrize("name", ["apgd_ce", "exp_am"])
+def test_without_gradients_an_attack_is_blind_not_broken(name, images):
+    attack = ATTACKS[name](EPSILON)
+    x, _ = images
+    classifier = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Lambda(lambda t: tf.round(4 * t) / 4),
+            make_convolutional(),
+        ]
+    )
+    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    x_adv = attack(classifier, x, y).x_adv
+    attack.threat_model.check(x, x_adv)
 
 
 def test_returns_a_tfp_distribution(attack, convolutional, images):

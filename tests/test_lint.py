@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import attacks, data, networks
+from adt_tf import attacks
 from adt_tf.linting import CHECKS, Finding, LintReport, counts, lint
 from adt_tf.linting.subject import Subject
 from adt_tf.threat_models import Linf
@@ -16,24 +16,6 @@ from adt_tf.threat_models import Linf
 EPSILON = 0.15
 SIZES = {"num_examples": 64, "batch_size": 32}
 layers = keras.layers
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return data.as_arrays(data.load("digits", split="test"))
-
-
-@pytest.fixture(scope="module")
-def honest():
-    x, y = data.as_arrays(data.load("digits", split="train"))
-    model = networks.get("small_cnn", input_shape=(8, 8, 1), width=12)
-    model.compile(
-        keras.optimizers.Adam(0.01),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    keras.utils.set_random_seed(0)
-    model.fit(x, y, batch_size=64, epochs=6, verbose=0)
-    return model
 
 
 def run(classifier, dataset, *checks, **arguments):

@@ -72,7 +72,11 @@ class Amortized(Attack):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(images)
                 total = tf.reduce_sum(value(images[:, tf.newaxis])[0])
-            return tape.gradient(total, images)
+            return tape.gradient(
+                total,
+                images,
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
 
         if jit_compile:
             gradient = tf.function(gradient, jit_compile=True, autograph=False)

@@ -167,7 +167,12 @@ class APGD(PointAttack):
                 values = self.objective(logits, y, *targets)
                 # Each example's own gradient, since none acts on another.
                 total = tf.reduce_sum(values)
-            gradient = tape.gradient(total, state.x_adv)
+            # Without any gradient only the random start is left.
+            gradient = tape.gradient(
+                total,
+                state.x_adv,
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
             seen = Strongest.of(state.x_adv, logits, y)
             state, gradient = _judged(state, values, gradient, window)
             momentum = tf.where(step_index == 0, 1.0, MOMENTUM)

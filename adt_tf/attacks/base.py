@@ -112,6 +112,11 @@ class Attack:
     def __repr__(self) -> str:
         return f"<{self.name}, {self.threat_model}>"
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """All models, its own or others', that decide what it finds."""
+        return self.networks
+
     def solve(
         self,
         classifier: Any,

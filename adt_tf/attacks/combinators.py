@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from adt_tf import seeds
-from adt_tf.attacks.base import Attack
+from adt_tf.attacks.base import Attack, judged
 
 
 class _Wrapped(Attack):
@@ -20,7 +20,12 @@ class _Wrapped(Attack):
     def __init__(self, attack: Attack, name: str):
         super().__init__(attack.threat_model, name)
         self.attack = attack
+        self.networks = attack.networks
         self.images_per_example = attack.images_per_example
+
+    def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
+        """Trains the networks of an amortised attack."""
+        return self.attack.fit(classifier, dataset, **arguments)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Samples what the attack found."""
@@ -90,7 +95,8 @@ class Restarts(_Wrapped):
 class Transfer(_Wrapped):
     """Attacks a source and shows the images it finds to the classifier.
 
-    The black-box attack of one who knows the task but not the model.
+    The black-box attack of one who knows the task but not the model. The clean
+    image is kept where the classifier likes it less than what was found.
 
     Args:
         source: The classifier that the attack sees.
@@ -107,6 +113,16 @@ class Transfer(_Wrapped):
         source = getattr(self.source, "name", "a source")
         return f"<{self.name}: from {source}, {self.attack!r}>"
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """The source, and those of the attack."""
+        return (self.source, *self.attack.models)
+
+    def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
+        """Trains the networks against the source."""
+        del classifier
+        return self.attack.fit(self.source, dataset, **arguments)
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Solves against the source."""
         del classifier
@@ -115,8 +131,11 @@ class Transfer(_Wrapped):
         )
 
     def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Returns what is found on the source, whatever the classifier sees."""
-        del classifier
-        return self.attack.find(
+        """Finds on the source; the clean image where that is stronger."""
+        batch = self.attack.find(
             self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
         )
+        strongest = judged(classifier, x, y).updated(
+            judged(classifier, batch.x_adv, y)
+        )
+        return batch._replace(x_adv=strongest.x_adv)

@@ -69,7 +69,8 @@ def evaluate(
     key = ""
     if directory is not None:
         settings = (descriptions, seed, independent, keep_examples)
-        key = fingerprint(classifier, images, labels, settings)
+        models = [classifier, *(m for a in attacks for m in a.models)]
+        key = fingerprint(models, images, labels, settings)
     state = State(
         [NATURAL, *names],
         images,

@@ -12,6 +12,7 @@ import os
 import pathlib
 import time
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -92,11 +93,15 @@ class State:
 
 
 def fingerprint(
-    classifier: Any, images: np.ndarray, labels: np.ndarray, settings: Any
+    models: Sequence[Any],
+    images: np.ndarray,
+    labels: np.ndarray,
+    settings: Any,
 ) -> str:
     """A hash of the weights, the examples and the settings."""
     digest = hashlib.sha256(repr(settings).encode())
-    for array in (images, labels, *getattr(classifier, "variables", ())):
+    weights = [v for model in models for v in getattr(model, "variables", ())]
+    for array in (images, labels, *weights):
         array = np.ascontiguousarray(array)
         digest.update(repr((array.shape, str(array.dtype))).encode())
         digest.update(array.tobytes())

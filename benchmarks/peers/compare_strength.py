@@ -1,0 +1,114 @@
+"""Sets our attacks beside other libraries' on one classifier: who is stronger?
+
+    python scripts/evaluate.py --workdir=DIR --test_examples=1000 \
+        --attacks=fgsm,pgd-20,mim-20,apgd-ce,apgd-dlr,apgd-t,fab-t,square \
+        --independent --output=build/peers/run.json
+    python benchmarks/peers/export_weights.py --workdir=DIR \
+        --output=build/peers/run.npz
+    .venv-peers/bin/python benchmarks/peers/strength.py \
+        --weights=build/peers/run.npz
+    python benchmarks/peers/compare_strength.py build/peers/run.json
+
+reads run.json and run.strength.npz and prints the robust accuracy that each
+attack leaves, ours and theirs, with the examples that fall to one of the two
+only. Exits with 1 if ours leaves over 0.5 points more than theirs.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+# How the evaluation calls an attack, and how libraries.py does.
+SAME = {
+    "FGSM": "fgsm",
+    "PGD-20": "pgd-20",
+    "MIM-20": "mim-20",
+    "APGD-CE": "apgd-ce-100",
+    "APGD-DLR": "apgd-dlr-100",
+    "APGD-T": "apgd-t-100",
+    "FAB-T": "fab-t-100",
+    "Square": "square-5000",
+}
+MOST = 0.5  # points
+
+
+def rows(ours: dict, theirs: dict) -> list[tuple]:
+    """Returns (attack, library, ours, theirs, difference, alone, alone).
+
+    Args:
+        ours: "natural" and the attacks' names, and which examples are right.
+        theirs: The same by "library/attack".
+    """
+    table = []
+    for name, other in SAME.items():
+        for key in sorted(k for k in theirs if k.endswith(f"/{other}")):
+            if name not in ours:
+                continue
+            # A library that ran out of time saw the first examples only.
+            one, two = ours[name][: len(theirs[key])], theirs[key]
+            table.append(
+                (
+                    name,
+                    key.split("/")[0],
+                    100 * one.mean(),
+                    100 * two.mean(),
+                    100 * (one.mean() - two.mean()),
+                    int(np.sum(~one & two)),
+                    int(np.sum(one & ~two)),
+                    len(one),
+                )
+            )
+    return table
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("evaluation", help="The .json of scripts/evaluate.py.")
+    path = pathlib.Path(parser.parse_args().evaluation)
+    values = json.loads(path.read_text())
+    if not values["independent"]:
+        raise ValueError(
+            f"{path} holds what stands after attacks in turn; evaluate again "
+            "with --independent, each attack on its own."
+        )
+    ours = {
+        name: np.array([letter == "1" for letter in letters])
+        for name, letters in values["outcomes"].items()
+    }
+    with np.load(path.with_suffix(".strength.npz")) as arrays:
+        theirs = {name: arrays[name] for name in arrays.files}
+    if not np.array_equal(ours["natural"], theirs["natural"]):
+        raise ValueError(
+            f"The clean verdicts in {path} and those of the other libraries "
+            "differ: the examples or the weights are not the same."
+        )
+    table = rows(ours, theirs)
+    natural = ours["natural"]
+    print(f"{len(natural)} examples, {100 * natural.mean():.1f} % natural\n")
+    print(
+        "| attack | library | ours | theirs | difference | only ours breaks "
+        "| only theirs | examples |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for name, library, one, two, difference, *counts in table:
+        cells = " | ".join(map(str, counts))
+        print(
+            f"| {name} | {library} | {one:.1f} | {two:.1f} | "
+            f"{difference:+.1f} | {cells} |"
+        )
+    weaker = [f"{r[0]} ({r[1]})" for r in table if r[4] > MOST]
+    if weaker:
+        sys.exit(f"\nWeaker than theirs: {', '.join(weaker)}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError, KeyError) as error:
+        sys.exit(f"error: {error}")
