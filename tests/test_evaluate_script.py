@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -69,6 +70,14 @@ def test_compare_is_paired(case, tmp_path):
     pair = [f"{tmp_path}/first.json", f"{tmp_path}/second.json"]
     done = run("evaluate", "--compare", *pair)
     assert "| A_rob |" in done.stdout and "McNemar p" in done.stdout
+    folders = [tmp_path / name for name in ("A", "B")]
+    for folder, path in zip(folders, pair, strict=True):
+        folder.mkdir()
+        shutil.copy(path, folder / "evaluation-quick.json")
+    table = assessment.compare(*folders, protocol="quick")
+    assert table.splitlines()[2:] == done.stdout.rstrip().splitlines()[2:]
+    with pytest.raises(ValueError, match=r"--workdir=.*A$"):
+        assessment.compare(*folders)
     fails(run("evaluate", f"--compare={pair[0]}", check=False), "takes two")
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
