@@ -109,7 +109,8 @@ def assess(
     write_text(output.with_suffix(".csv"), report.to_csv())
     write_text(
         output.with_suffix(".md"),
-        f"# {details.get('method', 'Evaluation')} on {test.name}\n\n"
+        f"# {details.get('method', 'Evaluation')} on {test.name}, protocol "
+        f"{details.get('protocol', 'custom')}\n\n"
         f"`{details.get('command', '')}`\n\n{report.to_markdown()}",
     )
     if report.examples is not None:
