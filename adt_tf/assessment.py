@@ -10,13 +10,14 @@ images if asked. An interrupted assessment goes on where it stopped.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, data, evaluation
+from adt_tf import attacks, data, evaluation, files
 from adt_tf.attacks import Attack
 from adt_tf.files import write_text
 
@@ -114,8 +115,10 @@ def assess(
         f"`{details.get('command', '')}`\n\n{report.to_markdown()}",
     )
     if report.examples is not None:
-        with open(output.with_suffix(".npz"), "wb") as file:
-            np.savez_compressed(file, x_adv=report.examples, y=test.labels)
+        images = output.with_suffix(".npz")
+        partial = files.beside(images)
+        np.savez_compressed(partial, x_adv=report.examples, y=test.labels)
+        os.replace(partial, images)
     print(f"Written to {output}, and as .csv and .md beside it")
     return report
 
@@ -141,10 +144,11 @@ def read(
         )
     try:
         values = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON file: {error}") from error
     try:
-        return {**values, "report": evaluation.Report.from_dict(values)}
+        report = evaluation.Report.from_dict(values)
+        return {**values, "report": report}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

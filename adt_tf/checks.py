@@ -69,17 +69,41 @@ def as_batch(x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
             f"shape={tuple(y.shape)}, dtype={y.dtype.name}; for one-hot "
             "labels pass `labels.argmax(-1)`."
         )
+    if not x.shape[:1].is_compatible_with(y.shape):
+        raise ValueError(
+            "There must be one label for each image. Received: "
+            f"{x.shape[0]} images and {y.shape[0]} labels"
+        )
     return tf.cast(x, tf.float32), tf.cast(y, tf.int32)
 
 
-def check_images(x: tf.Tensor, bounds: tuple[float, float]) -> None:
-    """Raises `ValueError` where an image is not finite or not in bounds."""
+def check_images(x: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
+    """Returns the images, clipped by rounding at most, or raises."""
     low, high = float(tf.reduce_min(x)), float(tf.reduce_max(x))
     # Comparisons with NaN are false.
     if not (low >= bounds[0] - TOLERANCE and high <= bounds[1] + TOLERANCE):
         raise ValueError(
             f"Images must be finite and lie in {list(bounds)}. Received: "
             f"values from {low:g} to {high:g}; uint8 images: divide by 255."
+        )
+    return tf.clip_by_value(x, *bounds)
+
+
+def check_labels(y: tf.Tensor, classifier: Any) -> None:
+    """Raises `ValueError` where a label is no class of the classifier.
+
+    How many classes there are is known of a Keras model with a known output
+    shape; of another only labels below 0 are refused here.
+    """
+    shape = getattr(classifier, "output_shape", None) or (None,)
+    classes = shape[-1] if isinstance(shape[-1], int) else None
+    low, high = int(tf.reduce_min(y)), int(tf.reduce_max(y))
+    if low < 0 or (classes is not None and high >= classes):
+        allowed = "0 or more"
+        if classes is not None:
+            allowed = f"in 0..{classes - 1}, the classifier's outputs"
+        raise ValueError(
+            f"Labels must be {allowed}. Received: labels from {low} to {high}"
         )
 
 

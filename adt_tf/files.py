@@ -9,7 +9,7 @@ import pathlib
 def write_text(path: pathlib.Path, text: str) -> None:
     """Writes beside, then renames: a killed process leaves no broken file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"partial-{path.name}")
+    partial = beside(path)
     partial.write_text(text, encoding="utf-8")
     sync(partial)
     os.replace(partial, path)
@@ -22,3 +22,26 @@ def sync(path: str | os.PathLike) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def beside(path: pathlib.Path) -> pathlib.Path:
+    """Where to write before renaming; nothing lies there.
+
+    A link that somebody left there could lead out of the directory.
+    """
+    partial = path.with_name(f"partial-{path.name}")
+    partial.unlink(missing_ok=True)
+    return partial
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Reads a file, and names it where it is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text file: {error}") from error
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line."""
+    return (str(error).strip() or repr(error)).splitlines()[0]

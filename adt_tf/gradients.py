@@ -33,6 +33,25 @@ class GradientEstimator(NamedTuple):
     images_per_example: int = 1
 
 
+# Its square, and a sum of many, are float32 numbers still.
+_STEEPEST = 1e18
+
+
+def finite(slopes: Any) -> Any:
+    """Takes a slope that is NaN for zero, and cuts those beyond 1e18.
+
+    One NaN would make an image of nothing but NaN, which any classifier gets
+    wrong; and Adam's square of 1e20 is infinite. Where a classifier has no
+    gradient an attack is blind, not broken, and `adt_tf.lint` says so.
+    """
+
+    def bounded(slope):
+        slope = tf.clip_by_value(slope, -_STEEPEST, _STEEPEST)
+        return tf.where(tf.math.is_nan(slope), tf.zeros_like(slope), slope)
+
+    return tf.nest.map_structure(bounded, slopes)
+
+
 def backpropagation() -> GradientEstimator:
     """The exact gradient."""
 
@@ -49,7 +68,7 @@ def backpropagation() -> GradientEstimator:
         slopes = tape.gradient(
             total, params, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        return slopes, x_adv, logits
+        return finite(slopes), x_adv, logits
 
     return GradientEstimator("backpropagation", lambda x, seed: (), estimate)
 
@@ -92,7 +111,8 @@ def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
         slope = (plus - minus) / (2 * radius)
         flat = tf.reshape(noise, [num_samples, -1])
         gradient = tf.matmul(slope, flat) / num_samples
-        return tf.reshape(gradient, tf.shape(params)), x_adv, logits
+        gradient = finite(tf.reshape(gradient, tf.shape(params)))
+        return gradient, x_adv, logits
 
     return GradientEstimator(
         f"spsa({num_samples}, {radius:g})", noise, estimate, 2 * num_samples

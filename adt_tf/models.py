@@ -8,11 +8,12 @@ logits = classifier(images, training=False)
 from __future__ import annotations
 
 import pathlib
-import zipfile
 from typing import Any
 
 import keras
 import tensorflow as tf
+
+from adt_tf.files import first_line
 
 
 def load(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
@@ -31,9 +32,7 @@ def load(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
             classifier = keras.saving.load_model(
                 path, safe_mode=True, compile=False
             )
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise _unreadable(path, error) from error
-        except zipfile.BadZipFile as error:
+        except Exception as error:  # a damaged file may raise anything
             raise _unreadable(path, error) from error
     else:
         raise ValueError(
@@ -44,10 +43,9 @@ def load(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
 
 
 def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
-    first_line = (str(error).strip() or repr(error)).splitlines()[0]
     return ValueError(
         f"Cannot load {path} as a Keras model, in safe mode and without code "
-        f"of its own: {first_line}"
+        f"of its own: {first_line(error)}"
     )
 
 
@@ -64,7 +62,7 @@ class ServedModel:
     def __init__(self, path: str | pathlib.Path):
         try:
             self._loaded = tf.saved_model.load(str(path))
-        except (OSError, ValueError, tf.errors.OpError) as error:
+        except Exception as error:  # a damaged file may raise anything
             raise _unreadable(pathlib.Path(path), error) from error
         self.name = pathlib.Path(path).name
         signatures = self._loaded.signatures

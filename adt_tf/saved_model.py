@@ -27,7 +27,11 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
     """Writes a classifier as a SavedModel.
 
     Each signature takes `images`, any number of them, and returns `logits`,
-    `probabilities` and `label`. Scaling to [0, 1] is inside.
+    `probabilities` and `label`. Scaling to [0, 1] is inside. An image with a
+    NaN or an infinite value gets NaN and the label -1. A file is refused, with
+    the whole request, if it is no PNG or JPEG, or if its header gives another
+    size than the classifier's: it is not decoded then, so that a small file
+    cannot ask for much memory.
 
     Args:
         classifier: A Keras model from images in [0, 1] to logits, which has
@@ -43,29 +47,39 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
     checks.check_classifier(classifier)
     height, width, channels = _image_shape(classifier)
 
+    shape = [None, height, width, channels]
+
     def serve(images):
+        # A convolution of another rank ends the whole process.
+        images = tf.ensure_shape(images, shape)
         logits = tf.cast(classifier(images, training=False), tf.float32)
+        # A ReLU may turn NaN into 0, and argmax makes a class of it.
+        finite = tf.reduce_all(tf.math.is_finite(images), axis=[1, 2, 3])
+        finite &= tf.reduce_all(tf.math.is_finite(logits), axis=-1)
+        logits = tf.where(finite[:, tf.newaxis], logits, float("nan"))
+        label = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return {
             "logits": logits,
             "probabilities": tf.nn.softmax(logits),
-            "label": tf.argmax(logits, axis=-1, output_type=tf.int32),
+            "label": tf.where(finite, label, -1),
         }
 
     def serve_uint8(images):
+        images = tf.ensure_shape(images, shape)
         return serve(data.scale_images(images))
 
     def decode(file):
+        file = _assert_size(file, height, width)
         image = tf.io.decode_image(
             file, channels=channels, expand_animations=False
         )
         return tf.ensure_shape(image, [height, width, channels])
 
     def serve_bytes(images):
-        return serve_uint8(
-            tf.map_fn(decode, images, fn_output_signature=tf.uint8)
-        )
+        files = tf.ensure_shape(images, [None])
+        spec = tf.TensorSpec([height, width, channels], tf.uint8)
+        return serve_uint8(tf.map_fn(decode, files, fn_output_signature=spec))
 
-    shape = [None, height, width, channels]
     archive = keras.export.ExportArchive()
     archive.track(classifier)
     for name, function, spec in (
@@ -84,11 +98,57 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         archive.add_endpoint(name, function, input_signature=[spec])
     # Written beside, then renamed: a killed process leaves nothing half done.
     partial = path.with_name(f"partial-{path.name}")
+    if partial.is_symlink():
+        partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
     archive.write_out(str(partial), verbose=False)
     if path.exists():
         path.rmdir()
     os.replace(partial, path)
+
+
+def _assert_size(file: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """Returns a PNG or JPEG file, or fails if its header gives another size.
+
+    A PNG opens with 8 bytes of its own, then IHDR: its length, name, width
+    and height, of 4 bytes each, the highest first.
+    """
+
+    def starts_with(prefix):
+        return tf.strings.substr(file, 0, len(prefix)) == prefix
+
+    def png_size():
+        known = starts_with(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+        enough = known & (tf.strings.length(file) >= 24)
+        header = tf.where(enough, tf.strings.substr(file, 16, 8), b"\0" * 8)
+        columns, rows = tf.unstack(
+            tf.io.decode_raw(header, tf.int32, little_endian=False), 2
+        )
+        return tf.stack([rows, columns])
+
+    def jpeg_size():
+        return tf.io.extract_jpeg_shape(file)[:2]
+
+    def no_size():
+        return tf.constant([-1, -1])
+
+    size = tf.case(
+        [
+            (starts_with(b"\x89PNG"), png_size),
+            (starts_with(b"\xff\xd8\xff"), jpeg_size),
+        ],
+        default=no_size,
+    )
+    check = tf.debugging.Assert(
+        tf.reduce_all(size == [height, width]),
+        [
+            f"Each file must be a PNG or a JPEG of {height} rows and {width} "
+            "columns. Received (-1: neither of the two): rows and columns",
+            size,
+        ],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(file)
 
 
 def _image_shape(classifier: keras.Model) -> tuple[int, int, int]:
@@ -150,7 +210,7 @@ sys.meta_path.insert(0, NoAdtTf())
 import numpy as np
 import tensorflow as tf
 
-expected = np.load(sys.argv[2])
+expected = np.load(sys.argv[2], allow_pickle=False)
 served = tf.saved_model.load(sys.argv[1]).signatures
 answer = served["serving_default"](images=tf.constant(expected["images"]))
 error = np.abs(answer["logits"] - expected["logits"]).max()

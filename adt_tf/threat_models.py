@@ -41,10 +41,10 @@ class Linf:
         self, epsilon: float, bounds: tuple[float, float] = (0.0, 1.0)
     ):
         low, high = bounds
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             raise ValueError(
-                "Argument `bounds` must be (low, high) with low < high. "
-                f"Received: bounds={bounds}"
+                "Argument `bounds` must be finite, (low, high) with low < "
+                f"high. Received: bounds={bounds}"
             )
         if not 0 <= epsilon <= high - low:
             raise ValueError(
@@ -101,7 +101,8 @@ class Linf:
         distance = float(tf.reduce_max(self.distance(x, x_adv)))
         low = float(tf.reduce_min(x_adv))
         high = float(tf.reduce_max(x_adv))
-        bottom, top = self.bounds
+        # As float32 has them: 0.001 is a little more there.
+        bottom, top = map(float, tf.constant(self.bounds))
         # A NaN makes every comparison below false, so it is caught as well.
         if (
             distance <= self.epsilon + TOLERANCE * (top - bottom)

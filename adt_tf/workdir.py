@@ -81,7 +81,7 @@ def load_data(
 
 def save_classifier(classifier: keras.Model, path: pathlib.Path) -> None:
     """Saves beside, then renames: a killed process leaves no broken file."""
-    partial = path.with_name(f"partial-{path.name}")
+    partial = files.beside(path)
     classifier.save(partial)
     files.sync(partial)
     os.replace(partial, path)

@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from absl import app, flags, logging
@@ -138,12 +138,12 @@ def resolved_flags(values: flags.FlagValues = flags.FLAGS) -> str:
 
 def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
     """Makes the workdir and writes its flags; refuses another run's."""
-    from adt_tf.files import write_text
+    from adt_tf.files import read_text, write_text
 
     path = pathlib.Path(workdir) / FLAGS_FILE
     text = resolved_flags(values)
     if path.exists():
-        ours, theirs = _compared(text), _compared(path.read_text())
+        ours, theirs = _compared(text), _compared(read_text(path))
         if ours != theirs:
             raise ValueError(
                 f"{path} holds another configuration, so nothing was changed. "
@@ -185,25 +185,37 @@ def read_workdir(workdir: str) -> list[str]:
             f"{workdir} holds no {FLAGS_FILE}, so it is no run's workdir. "
             "Train one first: scripts/train.py --workdir=..."
         )
-    set_unless_given(path)
+    set_unless_given(path, experiment_config())
     return given
 
 
-def set_unless_given(path: pathlib.Path) -> None:
-    """Sets the flags of a file, but for those on the command line."""
-    for line in path.read_text().splitlines():
+def set_unless_given(path: pathlib.Path, known: Container[str]) -> None:
+    """Sets the flags of a file, but for those on the command line.
+
+    Args:
+        path: A flagfile.
+        known: The flags it may set. What a workdir holds may have come from
+            anywhere, and must not say where a script writes.
+    """
+    from adt_tf.files import read_text
+
+    for line in read_text(path).splitlines():
         if not line.startswith("--"):
             continue
         name, equals, value = line.removeprefix("--").partition("=")
         if not equals:  # a boolean, written --name or --noname
-            value = "true" if name in flags.FLAGS else "false"
+            value = "true" if name in known else "false"
             name = name if value == "true" else name.removeprefix("no")
-        if name not in flags.FLAGS:
+        if name not in known:
             raise ValueError(
-                f"{path} has a flag that this version does not know: {line}"
+                f"{path} has a flag that this version does not know there: "
+                f"{line}"
             )
         if not flags.FLAGS[name].present:
-            flags.FLAGS[name].parse(value)
+            try:
+                flags.FLAGS[name].parse(value)
+            except flags.Error as error:
+                raise ValueError(f"{path}: {error}") from error
 
 
 def _compared(text: str) -> set[str]:
@@ -218,17 +230,27 @@ def _compared(text: str) -> set[str]:
 def run(main: Callable[..., None], *, takes_arguments: bool = False) -> None:
     """Runs `main`; an expected error becomes one line and exit code 1."""
 
+    def parsed(argv):
+        try:
+            return flags.FLAGS(argv)
+        except flags.Error as error:
+            sys.exit(f"error: {_one_line(error)} (--help lists the flags)")
+
     def guarded(argv):
         if len(argv) > 1 and not takes_arguments:
-            raise app.UsageError(f"Too many arguments: {argv[1:]}")
-        logging.set_verbosity(logging.WARNING)
+            sys.exit(f"error: Too many arguments: {argv[1:]}")
+        logging.set_verbosity(logging.ERROR)
         _import_tensorflow_quietly()
         try:
             main(*argv[1:])
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            sys.exit(f"error: {error}")
+        except (ValueError, OSError, MemoryError, zipfile.BadZipFile) as error:
+            sys.exit(f"error: {_one_line(error)}")
 
-    app.run(guarded)
+    app.run(guarded, flags_parser=parsed)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or repr(error)
 
 
 def _import_tensorflow_quietly() -> None:

@@ -132,13 +132,12 @@ def _choose_protocol() -> str:
     if values.protocol is None and values.attacks is not None:
         return "custom"
     name = values.protocol or "quick"
-    path = PROTOCOLS / f"{name}.flags"
-    if not path.is_file():
-        known = sorted(path.stem for path in PROTOCOLS.glob("*.flags"))
+    known = sorted(path.stem for path in PROTOCOLS.glob("*.flags"))
+    if name not in known:
         raise ValueError(
             f"--protocol must be one of {known}. Received: {name!r}"
         )
-    common.set_unless_given(path)
+    common.set_unless_given(PROTOCOLS / f"{name}.flags", values)
     if name == "transfer" and values.source is None:
         raise ValueError(
             "The protocol 'transfer' needs --source, the workdir or model "

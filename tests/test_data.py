@@ -79,56 +79,9 @@ def test_rounding_is_clipped():
     )
 
 
-BAD_IMAGES = {
-    "rank 3": (np.zeros([2, 4, 4], np.uint8), r"images\[..., None\]"),
-    "rank 2": (np.zeros([2, 16]), r"\[N, H, W, C\]\. Received: .*\(2, 16\)"),
-    "empty": (np.zeros([0, 4, 4, 1]), "must not be empty"),
-    "channels first": (np.zeros([2, 3, 32, 32]), r"transpose\(0, 2, 3, 1\)"),
-    "integers": (np.zeros([2, 4, 4, 1], int), "uint8.*Received: int64"),
-    "NaN": (np.full([1, 2, 2, 1], np.nan), "4 NaN or infinite"),
-    "infinite": (np.full([1, 2, 2, 1], np.inf), "4 NaN or infinite"),
-    "0..255": (np.full([1, 2, 2, 1], 200.0), "divide them by 255"),
-    "negative": (np.full([1, 2, 2, 1], -1.0), "undo the normalisation"),
-    "above 1": (np.full([1, 2, 2, 1], 1.01), "undo the normalisation"),
-    "beyond rounding": (np.full([1, 2, 2, 1], 1 + 3e-6), r"in \[0, 1\]"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_IMAGES)
-def test_bad_images(case):
-    images, message = BAD_IMAGES[case]
-    with pytest.raises(ValueError, match=message) as caught:
-        data.validate_images(images)
-    assert "\n" not in str(caught.value)
-
-
-BAD_LABELS = {
-    "one-hot": (np.eye(3), r"labels\.argmax\(-1\)"),
-    "rank 3": (np.zeros([2, 2, 2], int), r"shape \[N\]\. Received"),
-    "floats": (np.zeros(3), r"astype\('int32'\).*float64"),
-    "negative": (np.array([-1, 0, 1]), r"0 \.\. 2: .* from -1 to 1"),
-    "too large": (np.array([1, 2, 3]), r"0 \.\. 2: .* from 1 to 3"),
-    "too few": (np.array([0, 1]), "3 images and 2 labels"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_LABELS)
-def test_bad_labels(case):
-    labels, message = BAD_LABELS[case]
-    with pytest.raises(ValueError, match=message) as caught:
-        data.validate_labels(labels, 3, num_examples=3)
-    assert "\n" not in str(caught.value)
-
-
 def test_labels_without_bounds():
     labels = data.validate_labels(np.array([7, 0], np.uint8))
     np.testing.assert_array_equal(labels, np.int32([7, 0]), strict=True)
-    with pytest.raises(ValueError, match="from -1 to 0"):
-        data.validate_labels(np.array([-1, 0]))
-    with pytest.raises(ValueError, match="must not be empty"):
-        data.validate_labels(np.array([], int))
-    with pytest.raises(ValueError, match="two classes"):
-        data.validate_labels(np.array([0]), 1)
 
 
 # Digits, and the choice of splits.
@@ -192,22 +145,6 @@ def test_num_examples_takes_the_first():
     np.testing.assert_array_equal(part.labels, whole.labels[:9])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"split": "dev"}, "'validation' or 'test'. Received: split='dev'"),
-        ({"split": "validation"}, "validation_examples above 0"),
-        ({"validation_examples": 1297}, "leave some of the 1297"),
-        ({"validation_examples": -1}, "Received: validation_examples=-1"),
-        ({"num_examples": 1298}, "at most 1297"),
-        ({"num_examples": 0}, "1 or more"),
-    ],
-)
-def test_bad_arguments_of_load(options, message):
-    with pytest.raises(ValueError, match=message):
-        data.load("digits", **options)
-
-
 # .npz files.
 
 
@@ -233,38 +170,6 @@ def test_npz_with_one_set_is_split(tmp_path):
     assert np.bincount(test.labels).tolist() == [8, 2]
     joined = np.concatenate([train.images, test.images]).ravel()
     np.testing.assert_array_equal(np.sort(joined), x.ravel().astype("f4"))
-
-
-GOOD = {"images": np.zeros([5, 2, 2, 1]), "labels": np.arange(5)}
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"x_train": np.zeros(2)}, "or images and labels, but has x_train"),
-        ({}, "but has none"),
-        (GOOD | {"labels": np.eye(5)}, "argmax"),
-        (GOOD | {"labels": np.arange(4)}, "5 images and 4 labels"),
-        (GOOD | {"images": np.full([5, 2, 2, 1], 99.0)}, "divide them by 255"),
-        (GOOD | {"labels": np.zeros(5, int)}, "two classes or more"),
-        (GOOD | {"labels": np.array([{}] * 5)}, "Cannot read.*pickle"),
-    ],
-)
-def test_bad_npz(tmp_path, arrays, message):
-    path = str(tmp_path / "bad.npz")
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match=message):
-        data.load(path)
-
-
-def test_unreadable_npz(tmp_path):
-    path = tmp_path / "bad.npz"
-    with pytest.raises(ValueError, match="no such file.*bad.npz"):
-        data.load(str(path))
-    for content in (b"", b"not a zip file", b"PK\x03\x04 cut off"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="Cannot read .*bad.npz"):
-            data.load(str(path))
 
 
 # TensorFlow Datasets.
@@ -525,16 +430,6 @@ def test_scale_images_has_the_same_bits_everywhere():
         graph = tf.function(data.scale_images, jit_compile=jit_compile)
         np.testing.assert_array_equal(graph(tf.constant(pixels)), eager)
     np.testing.assert_array_equal(data.scale_images(eager), eager)
-
-
-def test_bad_arguments_of_the_pipelines():
-    source = numbered(10)
-    with pytest.raises(ValueError, match=r"in 1 \.\. 10.*batch_size=11"):
-        data.train_pipeline(source, batch_size=11, seed=0)
-    with pytest.raises(ValueError, match="start_step=-1"):
-        data.train_pipeline(source, batch_size=2, seed=0, start_step=-1)
-    with pytest.raises(ValueError, match="batch_size=0"):
-        data.eval_pipeline(source, 0)
 
 
 def test_default_augment():

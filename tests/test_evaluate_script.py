@@ -12,7 +12,7 @@ import pytest
 
 from adt_tf import assessment, data
 from tests.conftest import make_convolutional
-from tests.test_scripts import ROOT, fails, run
+from tests.test_scripts import ROOT, run
 
 PROTOCOLS = sorted(ROOT.glob("flags/protocols/*.flags"))
 
@@ -78,11 +78,6 @@ def test_compare_is_paired(case, tmp_path):
     assert table.splitlines()[2:] == done.stdout.rstrip().splitlines()[2:]
     with pytest.raises(ValueError, match=r"--workdir=.*A$"):
         assessment.compare(*folders)
-    fails(run("evaluate", f"--compare={pair[0]}", check=False), "takes two")
-    broken = tmp_path / "broken.json"
-    broken.write_text("{}")
-    done = run("evaluate", "--compare", pair[0], str(broken), check=False)
-    fails(done, "broken.json")
 
 
 def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
@@ -112,26 +107,6 @@ def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
     assert "Going on with an evaluation" in done.stdout
     first, second = (json.loads(p.read_text()) for p in (expected, output))
     assert first["outcomes"] == second["outcomes"]
-
-
-BAD = {
-    "neither": ([], "either --workdir or --model"),
-    "protocol": (["--model=a.keras", "--protocol=nope"], "must be one of"),
-    "source": (["--model=a.keras", "--protocol=transfer"], "needs --source"),
-    "no file": (["--model=none.keras", "--attacks=fgsm"], "must be a .keras"),
-    "stray": (["--model=a.keras", "stray"], "Arguments without a flag"),
-    "attack": (["--model=a.keras", "--attacks=fgsm-7"], "Received: name="),
-    "epsilon": (
-        ["--model=a.keras", "--attacks=fgsm", "--epsilon=2"],
-        "`epsilon` must be",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_bad_flags_get_one_clear_line(kind):
-    given, message = BAD[kind]
-    fails(run("evaluate", *given, check=False), message)
 
 
 @pytest.mark.parametrize("path", PROTOCOLS, ids=lambda path: path.stem)

@@ -272,13 +272,6 @@ def test_names_resolve():
     assert found == expected
 
 
-def test_what_an_attack_needs_is_asked_for():
-    with pytest.raises(ValueError, match=r"'fea' also needs \['targets'\]"):
-        attacks.get("fea", EPSILON)
-    with pytest.raises(ValueError, match=r"also needs \['input_shape'\]"):
-        attacks.get("exp-am", EPSILON)
-
-
 def test_autoattack_has_its_four_parts():
     parts = [(a.name, a.num_parts) for a in attacks.autoattack(EPSILON)]
     expected = [("APGD-CE", 1), ("APGD-T", 9), ("FAB-T", 9), ("Square", 1)]
@@ -293,11 +286,3 @@ def test_more_parts_never_help_the_defender(convolutional, images):
     assert (best >= first - 1e-6).all() and best.sum() > first.sum()
     again = ten(convolutional, x, y, part=0).x_adv
     np.testing.assert_array_equal(again, one(convolutional, x, y).x_adv)
-
-
-@pytest.mark.parametrize(
-    "name", ["nope", "fgsm-3", "pgd-0", "pgd-", "", "-", "pgd-20x0", "pgdx"]
-)
-def test_unknown_names_are_refused(name):
-    with pytest.raises(ValueError, match="must be one of.*Received: name="):
-        attacks.get(name, EPSILON)

@@ -6,17 +6,6 @@ from adt_tf import seeds, threat_models
 from adt_tf.threat_models import Linf
 
 
-@pytest.mark.parametrize("epsilon", [-0.1, float("nan"), 1.5])
-def test_refuses_epsilon(epsilon):
-    with pytest.raises(ValueError, match="epsilon.*Received: epsilon="):
-        Linf(epsilon)
-
-
-def test_refuses_bounds():
-    with pytest.raises(ValueError, match="bounds"):
-        Linf(0.1, bounds=(1.0, 0.0))
-
-
 def test_perturb_and_project_against_numpy():
     generator = np.random.default_rng(0)
     x = generator.uniform(size=(50, 4, 4, 3)).astype("float32")

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import objectives
+from adt_tf import gradients, objectives
 from adt_tf.attacks.base import AdversarialBatch, Attack
 from adt_tf.step_rules import normalize_gradient
 
@@ -72,11 +72,12 @@ class Amortized(Attack):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(images)
                 total = tf.reduce_sum(value(images[:, tf.newaxis])[0])
-            return tape.gradient(
+            slope = tape.gradient(
                 total,
                 images,
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
+            return gradients.finite(slope)
 
         if jit_compile:
             gradient = tf.function(gradient, jit_compile=True, autograph=False)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from adt_tf import objectives, seeds, threat_models
+from adt_tf import gradients, objectives, seeds, threat_models
 from adt_tf.attacks.base import PointAttack, Strongest
 from adt_tf.attacks.dlr import cross_entropy_of, dlr_of, targeted_dlr_of
 from adt_tf.threat_models import Linf
@@ -168,10 +168,12 @@ class APGD(PointAttack):
                 # Each example's own gradient, since none acts on another.
                 total = tf.reduce_sum(values)
             # Without any gradient only the random start is left.
-            gradient = tape.gradient(
-                total,
-                state.x_adv,
-                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            gradient = gradients.finite(
+                tape.gradient(
+                    total,
+                    state.x_adv,
+                    unconnected_gradients=tf.UnconnectedGradients.ZERO,
+                )
             )
             seen = Strongest.of(state.x_adv, logits, y)
             state, gradient = _judged(state, values, gradient, window)

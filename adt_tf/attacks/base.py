@@ -195,14 +195,17 @@ class Attack:
         Args:
             classifier: A Keras model from images to logits. It runs in
                 inference mode and is left untouched.
-            x: Images [batch, height, width, channels].
+            x: Images [batch, height, width, channels]; of none, none comes
+                back.
             y: Integer labels [batch].
             seed: The same seed gives the same images.
             part: Which of the attack's parts to try; by default all of them,
                 each on all examples.
             jit_compile: Whether XLA compiles the steps; "auto" where it helps.
         """
-        x, y = self._checked(x, y)
+        x, y = self._checked(classifier, x, y)
+        if x.shape[0] == 0:
+            return AdversarialBatch(x, *[tf.zeros([0])] * 2)
         seed = seeds.make(seed)
         find = self._function(classifier, "find", use_xla(jit_compile))
         if part is not None:
@@ -222,14 +225,22 @@ class Attack:
         seed: int | tf.Tensor = 0,
     ) -> Any:
         """Returns the TFP distribution of the perturbations found for x."""
-        x, y = self._checked(x, y)
+        x, y = self._checked(classifier, x, y)
+        if x.shape[0] == 0:
+            raise ValueError(
+                "There is no distribution of no image. Received: images of "
+                f"shape {tuple(x.shape)}"
+            )
         solve = self._function(classifier, "solve", use_xla("auto"))
         return self.as_tfp(x, solve(x, y, seeds.make(seed), tf.constant(0)))
 
-    def _checked(self, x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    def _checked(
+        self, classifier: Any, x: Any, y: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         x, y = checks.as_batch(x, y)
-        if tf.executing_eagerly():
-            checks.check_images(x, self.threat_model.bounds)
+        if tf.executing_eagerly() and x.shape[0]:
+            x = checks.check_images(x, self.threat_model.bounds)
+            checks.check_labels(y, classifier)
         return x, y
 
     def _function(self, classifier: Any, task: str, jit_compile: bool) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adt_tf import files
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
 from adt_tf.data import validate_images
@@ -130,15 +131,14 @@ class RobustCheckpoint(Measuring):
         return best
 
     def _write(self, best: dict[str, Any]) -> None:
-        record = self.record_path.with_name(f"partial-{self.record_path.name}")
         try:
-            self.classifier.save(self.partial)
+            self.classifier.save(files.beside(self.path))
             best["sha256"] = _sha256(self.partial)
-            record.write_text(json.dumps(best, indent=2) + "\n")
-            os.replace(record, self.record_path)
+            text = json.dumps(best, indent=2) + "\n"
+            files.write_text(self.record_path, text)
         except BaseException:
             self.partial.unlink(missing_ok=True)
-            record.unlink(missing_ok=True)
+            files.beside(self.record_path)
             raise
         # Were the process killed here, `_read` would find the whole file that
         # the record names, and rename it.

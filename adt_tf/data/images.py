@@ -157,13 +157,12 @@ def validate_labels(
     if labels.size == 0:
         raise ValueError("Labels must not be empty. Received: shape=(0,)")
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or (num_classes is not None and high >= num_classes):
-        allowed = "0 or more"
-        if num_classes is not None:
-            allowed = f"in 0 .. {num_classes - 1}"
+    # What an int32 cannot hold would come back as another class.
+    most = np.iinfo(np.int32).max if num_classes is None else num_classes - 1
+    if low < 0 or high > most:
         raise ValueError(
-            f"Labels must be {allowed}: number the classes from 0, and check "
-            f"the number of classes, {num_classes}. "
+            f"Labels must be in 0 .. {most}: number the classes from 0, and "
+            f"check the number of classes, {num_classes}. "
             f"Received: labels from {low} to {high}"
         )
     return labels.astype(np.int32, copy=False)
@@ -212,7 +211,11 @@ def as_arrays(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _from_dataset(dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) < 2:
+    if (
+        not isinstance(spec, tuple)
+        or len(spec) < 2
+        or not all(isinstance(part, tf.TensorSpec) for part in spec[:2])
+    ):
         raise ValueError(
             "The data set must yield (images, labels). Received: elements of "
             f"{spec}"

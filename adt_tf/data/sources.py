@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tokenize
 import zipfile
 import zlib
 
@@ -11,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf.data.images import ImageData, validate_labels
+from adt_tf.files import first_line
 
 
 def load(
@@ -130,6 +132,8 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
             f"Received: {path!r}"
         )
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file, which np.savez writes")
         with np.load(path, allow_pickle=False) as arrays:
             if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
                 images, labels = arrays[f"x_{source}"], arrays[f"y_{source}"]
@@ -147,12 +151,22 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
         ValueError,
         OSError,
         EOFError,
+        KeyError,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        SyntaxError,
+        tokenize.TokenError,
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        raise ValueError(f"Cannot read {path!r}: {error}") from error
+        raise ValueError(
+            f"Cannot read {path!r}: {first_line(error)}"
+        ) from error
     num_classes = 1 + max(int(validate_labels(y).max()) for y in all_labels)
-    labels = validate_labels(labels, num_examples=len(images))
+    labels = validate_labels(
+        labels, num_examples=len(images) if images.ndim else 0
+    )
     if images.ndim == 3:
         images = images[..., np.newaxis]
     if len(all_labels) == 1:
@@ -202,7 +216,14 @@ def _read_tfds(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(folder)
+    _check_features(folder)
+    try:
+        builder = tfds.builder_from_directory(folder)
+    except Exception as error:  # TFDS raises whatever its parsers do
+        raise ValueError(
+            f"Cannot read {folder!r} as a prepared data set: "
+            f"{first_line(error)}"
+        ) from error
     features = dict(builder.info.features.items())
     image, label = features.get("image"), features.get("label")
     if (
@@ -231,8 +252,40 @@ def _read_tfds(
     images = np.empty([size, *image.shape], image.np_dtype)
     labels = np.empty([size], np.int32)
     start = 0
-    for batch in dataset.batch(1000).as_numpy_iterator():
-        stop = start + len(batch["label"])
-        images[start:stop], labels[start:stop] = batch["image"], batch["label"]
-        start = stop
+    try:
+        for batch in dataset.batch(1000).as_numpy_iterator():
+            stop = start + len(batch["label"])
+            images[start:stop] = batch["image"]
+            labels[start:stop] = batch["label"]
+            start = stop
+    except tf.errors.OpError as error:
+        raise _damaged(folder, start, size, first_line(error)) from error
+    if start < size:
+        raise _damaged(folder, start, size, "there is no more")
     return images, labels, label.num_classes
+
+
+def _check_features(folder: str) -> None:
+    """Refuses a data set that names Python code other than TFDS' own.
+
+    TFDS imports the classes that features.json names.
+    """
+    path = os.path.join(folder, "features.json")
+    if not os.path.isfile(path):
+        return
+    with open(path, errors="replace") as file:
+        named = re.findall(r'"pythonClassName"\s*:\s*"([^"]*)"', file.read())
+    foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
+    if foreign:
+        raise ValueError(
+            f"{path} names code that is not TensorFlow Datasets' own, so it "
+            f"is not read: {foreign[0]!r}"
+        )
+
+
+def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:
+    reason = re.sub(r"\{\{[^}]*\}\} ?", "", reason)  # the graph's node
+    return ValueError(
+        f"Cannot read {folder!r} beyond example {start} of {size}: {reason}. "
+        "The files are damaged or incomplete: prepare the data set again."
+    )

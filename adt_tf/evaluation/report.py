@@ -101,17 +101,21 @@ class Report:
         """Reads what `to_dict` wrote."""
         numbers = {letter: value for value, letter in _LETTERS.items()}
         try:
-            return cls(
+            report = cls(
                 outcomes={
                     name: np.array([numbers[c] for c in letters], np.int8)
                     for name, letters in values["outcomes"].items()
                 },
-                attacks=values["attacks"],
-                seed=values["seed"],
-                independent=values["independent"],
-                seconds=values["seconds"],
+                attacks=dict(values["attacks"]),
+                seed=int(values["seed"]),
+                independent=bool(values["independent"]),
+                seconds=dict(values["seconds"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+            lengths = {len(outcome) for outcome in report.outcomes.values()}
+            if lengths != {report.num_examples} or 0 in lengths:
+                raise TypeError(f"verdicts on {sorted(lengths)} examples")
+            return report
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 "This is no evaluation of this version: it lacks or spoils "
                 f"{error}. Run scripts/evaluate.py again."

@@ -12,10 +12,13 @@ import os
 import pathlib
 import time
 import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from adt_tf import files
 
 _SAVE_EVERY = 5.0  # seconds
 
@@ -67,7 +70,15 @@ class State:
         try:
             with np.load(self.path, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in self._arrays()}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            EOFError,
+            AttributeError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ):
             return  # unreadable: it is worked out again and written anew
         if all(found[k].shape == v.shape for k, v in self._arrays().items()):
             for name, array in found.items():
@@ -81,7 +92,7 @@ class State:
         if not now and time.monotonic() - self._saved_at < _SAVE_EVERY:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(f"partial-{self.path.name}")
+        partial = files.beside(self.path)
         np.savez(partial, **self._arrays())
         os.replace(partial, self.path)
         self._saved_at = time.monotonic()

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,6 +125,11 @@ def load_examples(run: Run, num_examples: int) -> data.ImageData:
 def _evaluation(
     folder: pathlib.Path, protocol: str | None
 ) -> tuple[pathlib.Path, dict[str, Any]]:
+    if protocol and not re.fullmatch(r"\w[\w-]*", protocol):
+        raise ValueError(
+            "Argument `protocol` must be a name, not a path. Received: "
+            f"protocol={protocol!r}"
+        )
     name = f"evaluation-{protocol}.json" if protocol else "evaluation.json"
     path = folder / name
     if not path.is_file():

@@ -1,0 +1,291 @@
+"""Bad input of the scripts: the command, and what is said.
+
+Each row: a name, the script and its arguments, and a pattern of the message.
+{f} stands for the folder of `bad_files.make`. No file of it may change, and
+none may come into being.
+"""
+
+from tests.bad_files import TINY
+
+TRAIN = ["train", *TINY, "--workdir={f}/new"]
+SMALL = ["train", *TINY, "--train_examples=20", "--batch_size=10"]
+FILE = [*SMALL, "--workdir={f}/new"]
+MODEL = ["evaluate", "--model={f}/good.keras", "--dataset={f}/good.npz"]
+
+
+def on(script, workdir, *more):
+    return [script, f"--workdir={{f}}/{workdir}", *more]
+
+
+ROWS = {
+    # Flags of training.
+    "epsilon 0": ([*TRAIN, "--epsilon=0"], "An epsilon of 0"),
+    "epsilon below 0": (
+        [*TRAIN, "--epsilon=-0.1"],
+        "`epsilon` must be from 0",
+    ),
+    "epsilon that is no number": ([*TRAIN, "--epsilon=nan"], "epsilon=nan"),
+    "an unknown data set": (
+        [*TRAIN, "--dataset=imaginary"],
+        "There is no data set 'imaginary'",
+    ),
+    "no such .npz file": (
+        [*TRAIN, "--dataset=none.npz"],
+        "There is no such file",
+    ),
+    "an unknown method": ([*TRAIN, "--method=at_pdg"], "name='at_pdg'"),
+    "an argument of another method": (
+        [*TRAIN, "--num_samples=3"],
+        "does not take",
+    ),
+    "an unknown network": ([*TRAIN, "--network=vgg"], "vgg"),
+    "drops that are no numbers": (
+        [*TRAIN, "--drop_after=soon"],
+        "whole numbers of epochs",
+    ),
+    "drops out of order": (
+        [*TRAIN, "--drop_after=2,1"],
+        "increasing numbers of epochs",
+    ),
+    "a step of size 0": (
+        [*TRAIN, "--step_size=0"],
+        "`step_size` must be above 0",
+    ),
+    "no step at all": ([*TRAIN, "--num_steps=0"], "num_steps=0"),
+    "a negative rate": (
+        [*TRAIN, "--learning_rate=-1"],
+        "--learning_rate must not be negative",
+    ),
+    "a negative weight decay": (
+        [*TRAIN, "--weight_decay=-1"],
+        "--weight_decay must not be negative",
+    ),
+    "a negative warm-up": (
+        [*TRAIN, "--epsilon_warmup=-1"],
+        "must not be negative",
+    ),
+    "the best of nothing": (
+        [*TRAIN, "--keep_best"],
+        "--validation_examples=1000",
+    ),
+    "saving every -1 steps": (
+        [*TRAIN, "--checkpoint_steps=-1"],
+        "--checkpoint_steps must be at least 0",
+    ),
+    "keeping no checkpoint": (
+        [*TRAIN, "--keep_checkpoints=0"],
+        "--keep_checkpoints must be at least 1",
+    ),
+    "another way with what is not finite": (
+        [*TRAIN, "--on_nonfinite=hope"],
+        "--on_nonfinite=hope",
+    ),
+    "no epoch": ([*TRAIN, "--epochs=0"], "--epochs must be at least 1"),
+    "a batch of 0": (
+        [*TRAIN, "--batch_size=0"],
+        "--batch_size must be at least 1",
+    ),
+    "a batch larger than the data": ([*TRAIN, "--batch_size=500"], "500"),
+    "no training example": (
+        [*TRAIN, "--train_examples=0"],
+        "must be 1 or more",
+    ),
+    "a choice that is none": (
+        [*TRAIN, "--entropy_reduction=max"],
+        "--entropy_reduction=max",
+    ),
+    "an unknown flag": (
+        [*TRAIN, "--epsilom=0.1"],
+        "Unknown command line flag",
+    ),
+    "text for a number": ([*TRAIN, "--epsilon=big"], "--epsilon=big"),
+    "a word without a flag": ([*TRAIN, "digits"], "Too many arguments"),
+    "no workdir": (["train", *TINY], "workdir"),
+    "a flagfile of another version": (
+        [*TRAIN, "--flagfile={f}/other.flags"],
+        "Unknown command line flag 'frobnicate'",
+    ),
+    "a flagfile that is not there": (
+        [*TRAIN, "--flagfile={f}/none.flags"],
+        "none.flags",
+    ),
+    # Files of images.
+    "pixels out of range": ([*FILE, "--dataset={f}/range.npz"], r"in \[0, 1\]"),
+    "pixels that are NaN": ([*FILE, "--dataset={f}/nan.npz"], "finite"),
+    "labels below 0": ([*FILE, "--dataset={f}/below.npz"], "Labels must be"),
+    "one-hot labels": ([*FILE, "--dataset={f}/onehot.npz"], "argmax"),
+    "no image": ([*FILE, "--dataset={f}/nothing.npz"], "empty"),
+    "other names of arrays": (
+        [*FILE, "--dataset={f}/keys.npz"],
+        "images and labels",
+    ),
+    "a pickle for labels": ([*FILE, "--dataset={f}/pickle.npz"], "pickle"),
+    "a file cut off": ([*FILE, "--dataset={f}/cut.npz"], "Cannot read"),
+    "a truncated TFRecord": (
+        [*FILE, "--dataset=cut", "--data_dir={f}/tfds"],
+        "Cannot read .*beyond example",
+    ),
+    "a damaged TFRecord": (
+        [*FILE, "--dataset=flipped", "--data_dir={f}/tfds"],
+        "Cannot read .*beyond example",
+    ),
+    "a data_dir that is a file": (
+        [*FILE, "--dataset=cifar10", "--data_dir={f}/file"],
+        "There is no data set 'cifar10'",
+    ),
+    # Workdirs.
+    "a workdir in a file": ([*SMALL, "--workdir={f}/file/run"], "file"),
+    "a workdir that is a file": ([*SMALL, "--workdir={f}/file"], "file"),
+    "a folder with other files": (
+        [*SMALL, "--workdir={f}/full"],
+        "is not empty and is no run's workdir",
+    ),
+    "the workdir of another run": (
+        [*SMALL, "--workdir={f}/run"],
+        "holds another configuration.*--batch_size=10",
+    ),
+    "flags.txt that is no text": (
+        [*SMALL, "--workdir={f}/binary"],
+        "binary/flags.txt is no text file",
+    ),
+    "to evaluate no workdir": (on("evaluate", "full"), "is no run's workdir"),
+    "to export no workdir": (on("export", "full"), "is no run's workdir"),
+    "to lint no workdir": (on("lint", "full"), "is no run's workdir"),
+    "to evaluate an unfinished run": (
+        on("evaluate", "unfinished"),
+        "the run has not finished",
+    ),
+    "to export an unfinished run": (
+        on("export", "unfinished"),
+        "the run has not finished",
+    ),
+    "a workdir of another version": (
+        on("evaluate", "other version"),
+        "does not know there: --frobnicate=1",
+    ),
+    "a workdir with a spoiled flag": (
+        on("evaluate", "no number"),
+        "no number/flags.txt: .*--epochs=many",
+    ),
+    "a workdir that says where to write": (
+        on("export", "hostile"),
+        "does not know there: --output=",
+    ),
+    "a damaged classifier": (on("evaluate", "damaged"), "Cannot load"),
+    "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),
+    "a flag of training in an evaluation": (
+        on("evaluate", "run", "--num_steps=50"),
+        "--num_steps belongs to training",
+    ),
+    "an export over a file": (
+        on("export", "run", "--output={f}/file"),
+        "nothing is overwritten",
+    ),
+    # Evaluations.
+    "neither workdir nor model": (
+        ["evaluate"],
+        "either --workdir or --model",
+    ),
+    "workdir and model": (
+        on("evaluate", "run", "--model={f}/good.keras"),
+        "either --workdir or --model",
+    ),
+    "an unknown protocol": ([*MODEL, "--protocol=nope"], "must be one of"),
+    "a path for a protocol": (
+        [*MODEL, "--protocol=../../other"],
+        "must be one of",
+    ),
+    "a transfer from nothing": (
+        [*MODEL, "--protocol=transfer"],
+        "needs --source",
+    ),
+    "an unknown attack": (
+        [*MODEL, "--attacks=pdg-20"],
+        "Received: name='pdg-20'",
+    ),
+    "steps of FGSM": ([*MODEL, "--attacks=fgsm-7"], "Received: name="),
+    "epsilon 2": (
+        [*MODEL, "--attacks=fgsm", "--epsilon=2"],
+        "`epsilon` must be",
+    ),
+    "a stray word": ([*MODEL, "stray"], "Arguments without a flag"),
+    "no such model": (
+        ["evaluate", "--model={f}/none.keras", "--attacks=fgsm"],
+        "must be a .keras",
+    ),
+    "a model with code": (
+        ["evaluate", "--model={f}/lambda.keras", "--attacks=fgsm"],
+        "Cannot load .*safe mode",
+    ),
+    "no test example": (
+        [*MODEL, "--attacks=fgsm", "--test_examples=0"],
+        "1 or more",
+    ),
+    "evaluation batches of 0": (
+        [*MODEL, "--attacks=fgsm", "--eval_batch_size=0"],
+        "batch_size=0",
+    ),
+    "images of another size": (
+        [
+            "evaluate",
+            "--model={f}/good.keras",
+            "--dataset=fewer",
+            "--data_dir={f}/tfds",
+            "--attacks=fgsm",
+        ],
+        "error: ",
+    ),
+    "a comparison with nothing": (
+        ["evaluate", "--compare={f}/other seed.json"],
+        "takes two",
+    ),
+    "a comparison with half a file": (
+        ["evaluate", "--compare", "{f}/other seed.json", "{f}/half.json"],
+        "half.json",
+    ),
+    "a comparison across epsilons": (
+        ["evaluate", "--compare", "{f}/run", "{f}/other epsilon.json"],
+        "differ in their epsilon",
+    ),
+    "a comparison across seeds": (
+        ["evaluate", "--compare", "{f}/run", "{f}/other seed.json"],
+        "seeds 0 and 7",
+    ),
+    "a spoiled evaluation": (
+        ["evaluate", "--compare", "{f}/run", "{f}/spoiled"],
+        "spoiled/evaluation.json is no JSON file",
+    ),
+    # Reports and checks.
+    "a report on a spoiled evaluation": (
+        ["report", "--workdirs={f}/spoiled", "--output={f}/new"],
+        "is no JSON file",
+    ),
+    "a report on no evaluation": (
+        ["report", "--workdirs={f}/full", "--output={f}/new"],
+        "Measure the run first",
+    ),
+    "a report on one run twice": (
+        ["report", "--workdirs={f}/run,{f}/run", "--output={f}/new"],
+        "each once",
+    ),
+    "a path for a report's protocol": (
+        ["report", "--workdirs={f}/run", "--output={f}/new", "--protocol=../x"],
+        "must be a name, not a path",
+    ),
+    "a report of 0 images": (
+        ["report", "--workdirs={f}/run", "--output={f}/new", "--images=0"],
+        "images",
+    ),
+    "checks with epsilon 0": (
+        on("lint", "run", "--epsilon=0"),
+        "`epsilon` must be above 0",
+    ),
+}
+
+#: Run as real processes too.
+REAL = (
+    "an unknown flag",
+    "a truncated TFRecord",
+    "a damaged classifier",
+    "the workdir of another run",
+)

@@ -1,0 +1,121 @@
+"""Bad input gets one clear line, an exit code that says so, and no file.
+
+    python -m tests.test_bad_input          # the table, as Markdown
+
+The rows are in bad_library.py and bad_scripts.py, and the files that they
+name are made by bad_files.py.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from tests import bad_files, bad_library, bad_scripts, in_process
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return bad_files.make(tmp_path_factory.mktemp("bad"))
+
+
+def contents(folder):
+    return {
+        path: (path.stat().st_mtime_ns, path.stat().st_size)
+        for path in folder.rglob("*")
+    }
+
+
+def message_of(call, folder):
+    """What a call of the library says, or None where it says nothing."""
+    try:
+        call(folder)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def command_of(row, folder):
+    return [argument.format(f=folder) for argument in row]
+
+
+@pytest.mark.parametrize("name", bad_library.ROWS)
+def test_library(name, folder):
+    call, pattern = bad_library.ROWS[name]
+    before = contents(folder)
+    message = message_of(call, folder)
+    assert message is not None, "it was taken"
+    assert re.search(pattern, message), message
+    assert "\n" not in message
+    assert contents(folder) == before
+
+
+def assert_one_line(done, pattern):
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert lines and lines[-1].startswith("error: "), done.stderr
+    assert re.search(pattern, lines[-1]), lines[-1]
+    assert "Traceback" not in done.stderr
+    return lines
+
+
+@pytest.mark.parametrize("name", bad_scripts.ROWS)
+def test_scripts(name, folder):
+    command, pattern = bad_scripts.ROWS[name]
+    before = contents(folder)
+    done = in_process.run(*command_of(command, folder))
+    assert_one_line(done, pattern)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", bad_scripts.REAL)
+def test_real_processes(name, folder):
+    (script, *arguments), pattern = bad_scripts.ROWS[name]
+    before = contents(folder)
+    done = subprocess.run(
+        [
+            sys.executable,
+            f"scripts/{script}.py",
+            *command_of(arguments, folder),
+        ],
+        cwd=in_process.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    lines = assert_one_line(done, pattern)
+    assert len(lines) == 1, done.stderr
+    assert contents(folder) == before
+
+
+def test_there_are_enough():
+    assert len(bad_library.ROWS) + len(bad_scripts.ROWS) >= 60
+
+
+def markdown(folder):
+    """Each input with what was really said of it."""
+
+    def row(kind, name, message):
+        message = message.replace(str(folder), "DIR").replace("|", "\\|")
+        message = message.replace("<", "&lt;")
+        return f"| {kind} | {name} | {message} |"
+
+    yield "| where | input | message |"
+    yield "| --- | --- | --- |"
+    for name, (call, _) in bad_library.ROWS.items():
+        yield row("library", name, message_of(call, folder))
+    for name, (command, _) in bad_scripts.ROWS.items():
+        done = in_process.run(*command_of(command, folder))
+        message = done.stderr.splitlines()[-1]
+        yield row(f"{command[0]}.py", name, message)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as path:
+        for line in markdown(bad_files.make(pathlib.Path(path))):
+            print(line)
