@@ -6,6 +6,7 @@ The rows are in bad_library.py and bad_scripts.py, and the files that they
 name are made by bad_files.py.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -117,5 +118,7 @@ def markdown(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as path:
-        for line in markdown(bad_files.make(pathlib.Path(path))):
+        with contextlib.redirect_stdout(sys.stderr):  # TFDS tells what it makes
+            folder = bad_files.make(pathlib.Path(path))
+        for line in markdown(folder):
             print(line)
