@@ -27,6 +27,7 @@ _METHOD_ARGUMENTS = (
     "num_steps",
     "step_size",
     "num_samples",
+    "sample_chunk",
     "entropy_weight",
     "entropy_reduction",
     "entropy_threshold",

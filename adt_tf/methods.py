@@ -140,6 +140,7 @@ def adt_exp(
     *,
     num_steps: int = 7,
     num_samples: int = 5,
+    sample_chunk: int | None = None,
     step_size: float = 0.3,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
@@ -152,6 +153,8 @@ def adt_exp(
         epsilon: The radius of the ball, or a threat model.
         num_steps: T.
         num_samples: k.
+        sample_chunk: Samples at once, a divisor of k, to save memory; by
+            default all.
         step_size: Of Adam, betas 0, for mu and rho.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
@@ -165,6 +168,7 @@ def adt_exp(
         epsilon,
         num_steps=num_steps,
         num_samples=num_samples,
+        sample_chunk=sample_chunk,
         step_size=step_size,
         entropy_weight=entropy_weight,
         entropy_reduction=entropy_reduction,

@@ -59,6 +59,7 @@ def define_experiment_flags(
     count("num_steps", None, "Steps of the inner problem.")
     number("step_size", None, "Of the inner problem's steps.")
     count("num_samples", None, "Monte-Carlo samples a step (ADT-EXP).")
+    count("sample_chunk", None, "Samples at once, to save memory (ADT-EXP).")
     number("entropy_weight", None, "lambda (ADT).")
     choice("entropy_reduction", None, ["mean", "sum"], "Over dimensions (ADT).")
     number("entropy_threshold", None, "Hinge of the entropy (ADT-IMP-AM).")

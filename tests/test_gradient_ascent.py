@@ -52,6 +52,57 @@ def explicit(num_steps=1, num_samples=4, entropy_weight=0.01, **arguments):
     )
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("sample_chunk", [1, 3])
+def test_samples_in_pieces_give_the_same_result(sample_chunk, jit_compile):
+    classifier = make_linear()
+    generator = np.random.default_rng(0)
+    x = tf.constant(generator.uniform(size=(5, 4, 4, 1)), tf.float32)
+    y = tf.constant(generator.integers(0, 3, 5), tf.int32)
+    # Plain gradient steps: Adam's are signs, which blow rounding up.
+    rule = step_rules.StepRule(
+        "plain",
+        lambda params: (),
+        lambda params, slopes, state: (
+            tf.nest.map_structure(lambda p, g: p + 5.0 * g, params, slopes),
+            state,
+        ),
+    )
+    whole, pieces = (
+        GradientAscent(
+            TanhGaussian(Linf(EPSILON)),
+            objectives.cross_entropy,
+            rule,
+            num_steps=3,
+            num_samples=6,
+            sample_chunk=chunk,
+            entropy_weight=0.01,
+        )
+        for chunk in (None, sample_chunk)
+    )
+    assert pieces.images_per_example == sample_chunk
+    expected = whole.solve(classifier, x, y, seed=seeds.make(1))
+    actual = pieces.solve(
+        classifier, x, y, seed=seeds.make(1), jit_compile=jit_compile
+    )
+    assert np.abs(expected["mu"]).max() > 0.01
+    for name in ("mu", "rho"):
+        np.testing.assert_allclose(
+            actual[name], expected[name], rtol=1e-5, atol=1e-6
+        )
+    found, same = (
+        attack(classifier, x, y, seed=1, jit_compile=jit_compile).x_adv
+        for attack in (whole, pieces)
+    )
+    np.testing.assert_allclose(found, same, atol=1e-6)
+
+
+@pytest.mark.parametrize("sample_chunk", [0, -1, 3, 8])
+def test_a_chunk_must_divide_the_samples(sample_chunk):
+    with pytest.raises(ValueError, match="sample_chunk"):
+        explicit(num_samples=4, sample_chunk=sample_chunk)
+
+
 @pytest.mark.parametrize("entropy_weight", [0.0, 0.01, 1.0])
 def test_one_step_matches_numpy_given_the_same_noise(entropy_weight):
     classifier = make_linear()

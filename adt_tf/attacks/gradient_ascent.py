@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import gradients, seeds
+from adt_tf import gradients, seeds, winograd
 from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
@@ -29,6 +31,8 @@ class GradientAscent(Attack):
         step_rule: How, a rule of `adt_tf.step_rules`.
         num_steps: How many steps.
         num_samples: Monte-Carlo samples a step, k.
+        sample_chunk: How many of them the classifier sees at once, a divisor
+            of k; by default all. Fewer take less memory, for the same result.
         entropy_weight: lambda.
         gradient: How the gradient is had, of `adt_tf.gradients`.
         keep_best: Whether a call gives back the strongest image that the
@@ -46,6 +50,7 @@ class GradientAscent(Attack):
         *,
         num_steps: int,
         num_samples: int = 1,
+        sample_chunk: int | None = None,
         entropy_weight: float = 0.0,
         gradient: gradients.GradientEstimator | None = None,
         keep_best: bool = True,
@@ -61,6 +66,14 @@ class GradientAscent(Attack):
                     f"Argument `{key}` must be a positive integer. "
                     f"Received: {key}={value}"
                 )
+        sample_chunk = num_samples if sample_chunk is None else sample_chunk
+        whole = isinstance(sample_chunk, int) and sample_chunk > 0
+        if not whole or num_samples % sample_chunk:
+            raise ValueError(
+                "Argument `sample_chunk` must divide `num_samples` without a "
+                f"rest. Received: sample_chunk={sample_chunk}, "
+                f"num_samples={num_samples}"
+            )
         if entropy_weight < 0:
             raise ValueError(
                 "Argument `entropy_weight` must not be negative. Received: "
@@ -72,11 +85,14 @@ class GradientAscent(Attack):
         self.step_rule = step_rule
         self.num_steps = num_steps
         self.num_samples = num_samples
+        self.sample_chunk = sample_chunk
         self.entropy_weight = entropy_weight
         self.gradient = gradient or gradients.backpropagation()
         self.keep_best = keep_best
         self.stop_early = stop_early
-        self.images_per_example = num_samples * self.gradient.images_per_example
+        self.images_per_example = (
+            sample_chunk * self.gradient.images_per_example
+        )
 
     def __repr__(self) -> str:
         parts = [
@@ -87,6 +103,8 @@ class GradientAscent(Attack):
         ]
         if self.num_samples > 1:
             parts.append(f"num_samples={self.num_samples}")
+        if self.sample_chunk < self.num_samples:
+            parts.append(f"sample_chunk={self.sample_chunk}")
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
         if self.gradient.name != "backpropagation":
@@ -125,15 +143,15 @@ class GradientAscent(Attack):
     def _climb(self, classifier, x, y, seed, jit_compile, best=()):
         """Returns the last parameters, and the strongest image if asked.
 
-        The loop stays in graph mode and calls one step, which XLA compiles
-        where asked: convolutions inside an XLA loop lose their fast path on a
-        CPU. The noise is drawn outside the step, so that the compiled and the
-        plain step see the same.
+        The loop stays in graph mode and calls the two halves of a step, look
+        and move, which XLA compiles where asked: convolutions inside an XLA
+        loop lose their fast path on a CPU. The noise is drawn outside them, so
+        that the compiled and the plain step see the same.
         """
         value = self.objective(classifier, x, y, seed=seeds.fold(seed, -1))
         params = self.family.init(x, seeds.fold(seed, -2))
 
-        def step(params, state, best, noise, directions):
+        def look(params, best, noise, directions):
             def climbed(params, offset):
                 x_adv, entropy = self.family.sample(x, params, noise)
                 moved = x_adv if offset is None else x_adv + offset
@@ -146,33 +164,73 @@ class GradientAscent(Attack):
                 climbed, params, directions
             )
             if best:
-                for k in range(self.num_samples):
+                for k in range(self.sample_chunk):
                     seen = Strongest.of(x_adv[:, k], logits[:, k], y)
                     best = self._updated(best, seen)
+            return slopes, best
+
+        def move(params, state, slopes):
             params, state = self.step_rule.update(params, slopes, state)
-            return self.family.project(x, params), state, best
+            return self.family.project(x, params), state
 
         if jit_compile:
-            step = tf.function(step, jit_compile=True, autograph=False)
+            look, move = (
+                tf.function(part, jit_compile=True, autograph=False)
+                for part in (look, move)
+            )
+        if self.sample_chunk < self.num_samples:
+            look = functools.partial(self._look_in_pieces, look)
 
         def body(t, params, state, best):
             step_seed = seeds.fold(seed, t)
             noise = self.family.noise(x, self.num_samples, step_seed)
             directions = self.gradient.noise(x, step_seed)
-            return (t + 1, *step(params, state, best, noise, directions))
+            slopes, best = look(params, best, noise, directions)
+            return (t + 1, *move(params, state, slopes), best)
 
         def goes_on(t, params, state, best):
             if self.stop_early and best:
                 return (t < self.num_steps) & ~tf.reduce_all(best.wrong)
             return t < self.num_steps
 
-        _, params, _, best = tf.while_loop(
-            goes_on,
-            body,
-            (0, params, self.step_rule.init(params), best),
-            maximum_iterations=self.num_steps,
-        )
+        start = (0, params, self.step_rule.init(params), best)
+        with _fast_forms(classifier, jit_compile):
+            _, params, _, best = tf.while_loop(
+                goes_on, body, start, maximum_iterations=self.num_steps
+            )
         return tf.nest.map_structure(tf.stop_gradient, params), best
+
+    def _look_in_pieces(self, look, params, best, noise, directions):
+        """Looks at `sample_chunk` samples at a time; returns the mean slopes.
+
+        One piece after the other, so that only one's activations are alive.
+        """
+        num_pieces = self.num_samples // self.sample_chunk
+        shape = tf.shape(noise)
+        pieces = tf.reshape(
+            noise,
+            tf.concat(
+                [shape[:1], [num_pieces, self.sample_chunk], shape[2:]], axis=0
+            ),
+        )
+        static = [noise.shape[0], self.sample_chunk, *noise.shape[2:]]
+
+        def body(i, total, best):
+            piece = tf.ensure_shape(tf.gather(pieces, i, axis=1), static)
+            slopes, best = look(params, best, piece, directions)
+            total = tf.nest.map_structure(
+                lambda t, s: t + s / num_pieces, total, slopes
+            )
+            return i + 1, total, best
+
+        _, slopes, best = tf.while_loop(
+            lambda i, total, best: i < num_pieces,
+            body,
+            (0, tf.nest.map_structure(tf.zeros_like, params), best),
+            parallel_iterations=1,
+            maximum_iterations=num_pieces,
+        )
+        return slopes, best
 
     def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
         if self.stop_early:
@@ -192,3 +250,11 @@ class GradientAscent(Attack):
     def as_tfp(self, x, solution):
         """Returns the distribution found, over perturbations."""
         return self.family.as_tfp(x, solution)
+
+
+def _fast_forms(classifier: Any, jit_compile: bool) -> Any:
+    """The block in which a loop on a CPU is traced; others compile by XLA."""
+    traced = not tf.executing_eagerly()
+    if traced and not jit_compile and not tf.config.list_logical_devices("GPU"):
+        return winograd.convolutions(classifier)
+    return contextlib.nullcontext()

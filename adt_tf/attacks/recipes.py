@@ -180,6 +180,7 @@ def exp(
     *,
     num_steps: int = 20,
     num_samples: int = 10,
+    sample_chunk: int | None = None,
     step_size: float = 0.3,
     entropy_weight: float = 0.0,
     entropy_reduction: str = "mean",
@@ -192,6 +193,7 @@ def exp(
         epsilon: The radius of the ball, or a threat model.
         num_steps: T; 7 in the paper's training, 20 in its evaluation.
         num_samples: k; 5 in training, 10 in evaluation.
+        sample_chunk: Samples at once, a divisor of k; by default all.
         step_size: Adam's learning rate (betas 0, 0) for mu and rho.
         entropy_weight: lambda; 0.01 in training. As an attack the entropy
             only weakens it: where the loss is flat, it is all that is climbed.
@@ -213,6 +215,7 @@ def exp(
         rule,
         num_steps=num_steps,
         num_samples=num_samples,
+        sample_chunk=sample_chunk,
         entropy_weight=entropy_weight,
         keep_best=False,
         name=f"EXP-{num_steps}",
