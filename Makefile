@@ -13,6 +13,10 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 UNFINISHED := $(VENV)/.unfinished
 QUICKSTART := build/quickstart
+# Other libraries to compare with, in an environment of their own.
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed
+BENCHMARKS := training_speed step_time method_time resources
 
 # Read when TensorFlow is imported: fewer log lines, and oneDNN's fast
 # convolutions on every CPU. A value from the environment wins.
@@ -57,9 +61,11 @@ format: $(STAMP) ## sort imports, fix what can be fixed, format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(STAMP) ## time training steps: ADT-EXP over its bare cost, all over AT-PGD
-	$(PY) benchmarks/step_time.py
-	$(PY) benchmarks/method_time.py
+bench: $(STAMP) $(PEERS_STAMP) ## time, memory and start-up beside PyTorch: build/bench.json
+	rm -rf build/bench
+	for script in $(BENCHMARKS); do \
+	  $(PY) benchmarks/$$script.py || exit 1; done
+	$(PY) benchmarks/collect.py
 
 build: $(STAMP) ## build the source archive and the wheel into dist/
 	rm -rf dist
@@ -69,6 +75,14 @@ clean: ## delete build products, results in build/ and caches; keeps .venv
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -print0 \
 	  | xargs -0 rm -rf
+
+$(PEERS_STAMP): benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  "$$(grep '^torch==' $<)"
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps -r $<
+	@touch $@
 
 # The marker stands while packages are being installed and becomes the stamp at
 # the end, so an interrupted installation starts over with an empty .venv.

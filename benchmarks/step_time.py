@@ -1,50 +1,36 @@
-"""One ADT-EXP training step over its bare cost.
+"""One ADT-EXP training step over its bare cost, and its share of the peak.
 
 python benchmarks/step_time.py
 
 The bare cost is T compiled input gradients of k * batch images and one
 compiled weight gradient of the batch, on the same network: what no
-implementation of the method can do without. Both sides are timed in one run,
-interleaved; the ratio is the median over the rounds, with its quartiles.
-Writes build/step_time.json.
+implementation of the method can do without. The peak is what a large matrix
+product reaches; the inner loop's share of it counts the multiplications of
+the convolutions, forward and to the input. Writes build/bench/step_time.json.
 """
 
-import json
-import os
-import pathlib
-import time
+from __future__ import annotations
 
+import measuring
 from absl import app, flags
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+measuring.prepare_tensorflow()
 
 CASES = flags.DEFINE_list(
     "cases", ["wrn-10-1:64", "wrn-16-4:16"], "network:batch"
 )
-ROUNDS = flags.DEFINE_integer("rounds", 9, "Interleaved rounds a case.")
-OUTPUT = flags.DEFINE_string("output", "build/step_time.json", "Where to.")
-AIM = 1.15
+ROUNDS = flags.DEFINE_integer("rounds", 7, "Interleaved rounds a case.")
+MATRIX = 3000
 
 
-def measure(name: str, batch_size: int, rounds: int) -> dict:
-    """Times both sides and returns the ratio."""
-    import keras
+def bare_cost(classifier, attack, x, y):
+    """Returns the work that no implementation can do without."""
     import numpy as np
     import tensorflow as tf
 
-    import adt_tf
-
-    classifier = adt_tf.networks.get(name)
-    method = adt_tf.methods.adt_exp(8 / 255)
-    trainer = adt_tf.AdversarialTrainer(classifier, method.attack, method.loss)
-    trainer.compile(keras.optimizers.SGD(1e-6, momentum=0.9))
-    generator = np.random.default_rng(0)
-    x = generator.uniform(size=(batch_size, 32, 32, 3)).astype("float32")
-    y = generator.integers(0, 10, batch_size).astype("int32")
-    num_steps, num_samples = method.attack.num_steps, method.attack.num_samples
-    many = tf.constant(np.repeat(x, num_samples, axis=0))
-    labels = tf.constant(np.repeat(y, num_samples))
+    many = tf.constant(np.repeat(x, attack.num_samples, axis=0))
+    labels = tf.constant(np.repeat(y, attack.num_samples))
+    x, y = tf.constant(x), tf.constant(y)
 
     def loss(images, labels, training):
         logits = classifier(images, training=training)
@@ -66,50 +52,79 @@ def measure(name: str, batch_size: int, rounds: int) -> dict:
         return tape.gradient(total, classifier.trainable_variables)
 
     def bare():
-        for _ in range(num_steps):
+        for _ in range(attack.num_steps):
             gradient = input_gradient(many, labels)
-        weights = weight_gradient(tf.constant(x), tf.constant(y))
+        weights = weight_gradient(x, y)
         return gradient[0, 0, 0, 0].numpy(), weights[0].numpy()
 
-    def step():
-        return trainer.train_on_batch(x, y)
+    return bare
 
-    times = {"bare": [], "step": []}
-    for round_number in range(rounds + 1):
-        for label, run in (("bare", bare), ("step", step)):
-            start = time.perf_counter()
-            run()
-            if round_number:  # the first one compiles
-                times[label].append(time.perf_counter() - start)
-    ratios = np.array(times["step"]) / np.array(times["bare"])
-    low, ratio, high = np.percentile(ratios, [25, 50, 75])
-    return {
-        "name": f"ADT-EXP step over its bare cost, {name} batch {batch_size}",
-        "ratio": round(float(ratio), 3),
-        "spread": [round(float(low), 3), round(float(high), 3)],
-        "aim": AIM,
-        "seconds": {k: round(float(np.median(v)), 3) for k, v in times.items()},
+
+def inner_loop(classifier, attack, x, y):
+    """Returns the solution of the inner problem as a piece of work."""
+    import tensorflow as tf
+
+    from adt_tf import seeds
+
+    x, y, seed = tf.constant(x), tf.constant(y), seeds.make(0)
+
+    @tf.function(autograph=False)
+    def solve(x, y, seed):
+        return attack.solve(classifier, x, y, seed=seed)
+
+    return lambda: solve(x, y, seed)["mu"][0, 0, 0, 0].numpy()
+
+
+def measure(name: str, batch_size: int, rounds: int) -> list[dict]:
+    """Times all of it and returns the rows."""
+    import numpy as np
+    import tensorflow as tf
+
+    x, y = measuring.batch_of(batch_size)
+    trainer = measuring.trainer_of("adt_exp", name)
+    classifier, attack = trainer.classifier, trainer.attack
+    matrix = tf.random.stateless_normal([MATRIX, MATRIX], [0, 0])
+    product = tf.function(lambda a: tf.matmul(a, a), autograph=False)
+    times = measuring.interleaved(
+        {
+            "bare": bare_cost(classifier, attack, x, y),
+            "step": lambda: trainer.train_on_batch(x, y),
+            "inner": inner_loop(classifier, attack, x, y),
+            "product": lambda: product(matrix)[0, 0].numpy(),
+        },
+        rounds,
+    )
+    images = attack.num_steps * attack.num_samples * batch_size
+    # Forward, and as much again back to the input.
+    work = 2 * images * measuring.multiplications(classifier)
+    rates = {
+        "inner": work / np.array(times["inner"]),
+        "product": MATRIX**3 / np.array(times["product"]),
     }
+    case = f"{name} batch {batch_size}"
+    return [
+        measuring.ratio_row(
+            f"adt_exp step over its bare gradients, {case}",
+            times,
+            "step",
+            "bare",
+            aim="<= 1.05",
+        ),
+        measuring.value_row(
+            f"adt_exp inner loop, share of a matrix product's speed, {case}",
+            rates["inner"] / rates["product"],
+            "ratio",
+        ),
+    ]
 
 
 def main(_) -> None:
-    """Measures every case, prints a table and writes the JSON."""
-    results = []
+    """Measures every case."""
+    rows = []
     for case in CASES.value:
         name, batch_size = case.split(":")
-        results.append(measure(name, int(batch_size), ROUNDS.value))
-        row = results[-1]
-        print(
-            f"{row['name']}: {row['ratio']:.3f} (quartiles "
-            f"{row['spread'][0]:.3f} to {row['spread'][1]:.3f}, aim <= "
-            f"{row['aim']}), step {row['seconds']['step']:.2f} s, bare "
-            f"{row['seconds']['bare']:.2f} s",
-            flush=True,
-        )
-    path = pathlib.Path(OUTPUT.value)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"Written to {path}")
+        rows += measure(name, int(batch_size), ROUNDS.value)
+    measuring.write("step_time", rows)
 
 
 if __name__ == "__main__":

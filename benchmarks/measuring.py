@@ -1,0 +1,222 @@
+"""What all benchmarks share: interleaved rounds, ratios, peers, tables.
+
+    times = interleaved({"ours": step, "theirs": Peer(...)}, rounds=7)
+    rows = [ratio_row("step over theirs", times, "ours", "theirs", aim=0.9)]
+    write("training_speed", rows)
+
+A ratio is taken round by round, of times measured one after the other, so
+that what else the machine does meets both sides alike; the median over the
+rounds is reported, with its quartiles as the spread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "build" / "bench"
+PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+
+INPUT_SHAPE = (32, 32, 3)
+EPSILON = 8 / 255
+
+
+def prepare_tensorflow() -> None:
+    """Sets, before TensorFlow is imported, what the scripts set as well."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Returns how long the work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def interleaved(
+    works: Mapping[Any, Callable[[], Any] | Peer], rounds: int
+) -> dict[Any, list[float]]:
+    """Does each work once a round and returns its seconds in each.
+
+    A round before the first warms up and does not count. A peer measures its
+    own seconds.
+    """
+    times = {name: [] for name in works}
+    for round_number in range(rounds + 1):
+        for name, work in works.items():
+            peer = isinstance(work, Peer)
+            seconds = work.run() if peer else seconds_of(work)
+            if round_number:
+                times[name].append(seconds)
+    return times
+
+
+def ratio_row(
+    name: str,
+    times: Mapping[str, Sequence[float]],
+    numerator: str,
+    denominator: str,
+    *,
+    aim: str | None = None,
+) -> dict[str, Any]:
+    """Returns the ratio of two works' seconds, median and quartiles."""
+    import numpy as np
+
+    ratios = np.array(times[numerator]) / np.array(times[denominator])
+    low, ratio, high = np.percentile(ratios, [25, 50, 75])
+    return {
+        "name": name,
+        "ratio": round(float(ratio), 3),
+        "spread": [round(float(low), 3), round(float(high), 3)],
+        "aim": aim,
+        "seconds": {
+            side: round(float(np.median(times[side])), 4)
+            for side in (numerator, denominator)
+        },
+    }
+
+
+def value_row(
+    name: str, values: Sequence[float], unit: str, *, aim: str | None = None
+) -> dict[str, Any]:
+    """Returns a figure that is no ratio, in its unit, in the same form."""
+    import numpy as np
+
+    low, value, high = np.percentile(values, [25, 50, 75])
+    return {
+        "name": f"{name} ({unit})",
+        "ratio": round(float(value), 3),
+        "spread": [round(float(low), 3), round(float(high), 3)],
+        "aim": aim,
+    }
+
+
+def write(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints the rows and writes them to build/bench/<name>.json."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    path = OUTPUT / f"{name}.json"
+    path.write_text(json.dumps(list(rows), indent=2) + "\n")
+    print(table(rows))
+    print(f"Written to {path.relative_to(ROOT)}", flush=True)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the rows as a table in Markdown."""
+    lines = [
+        "| what | median | quartiles | aim | reached |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
+    for row in rows:
+        low, high = row["spread"]
+        reached = {True: "yes", False: "no", None: ""}[is_reached(row)]
+        lines.append(
+            f"| {row['name']} | {row['ratio']:.3g} | {low:.3g} to {high:.3g} "
+            f"| {row['aim'] or ''} | {reached} |"
+        )
+    return "\n".join(lines)
+
+
+def is_reached(row: Mapping[str, Any]) -> bool | None:
+    """Says whether a row's aim, such as "<= 0.9", is reached."""
+    if not row["aim"]:
+        return None
+    relation, value = row["aim"].split()
+    below = row["ratio"] <= float(value)
+    return below if relation == "<=" else row["ratio"] >= float(value)
+
+
+class Peer:
+    """A process of benchmarks/peers/worker.py that does a piece of work.
+
+    Args:
+        **fields: The task, as worker.py describes it.
+    """
+
+    def __init__(self, **fields: Any):
+        if not PEERS_PYTHON.exists():
+            raise FileNotFoundError(
+                f"There is no {PEERS_PYTHON.relative_to(ROOT)}: run `make "
+                "bench`, which makes it, or see benchmarks/peers/"
+                "requirements.txt."
+            )
+        self._process = subprocess.Popen(
+            [PEERS_PYTHON, ROOT / "benchmarks" / "peers" / "worker.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.chosen = self._ask(fields)["chosen"]
+
+    def run(self) -> float:
+        """Does the work once and returns its own seconds."""
+        return float(self._ask({"run": True})["seconds"])
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _ask(self, fields):
+        self._process.stdin.write(json.dumps(fields) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"error": "the process ended"}
+        if "error" in answer:
+            raise RuntimeError(f"The peer failed on {fields}: {answer}")
+        return answer
+
+
+def batch_of(size: int) -> tuple[Any, Any]:
+    """Returns random images and labels."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    x = generator.uniform(size=(size, *INPUT_SHAPE)).astype("float32")
+    return x, generator.integers(0, 10, size).astype("int32")
+
+
+def trainer_of(method: str, network: str, **arguments: Any) -> Any:
+    """Returns a compiled trainer whose weights hardly move."""
+    import adt_tf
+
+    if "input_shape" in adt_tf.methods.arguments(method):
+        arguments = {"input_shape": INPUT_SHAPE, **arguments}
+    parts = adt_tf.methods.get(method, epsilon=EPSILON, **arguments)
+    trainer = adt_tf.AdversarialTrainer(
+        adt_tf.networks.get(network), parts.attack, parts.loss
+    )
+    trainer.compile(adt_tf.optimizers.SGD(1e-6, momentum=0.9, l2=2e-4))
+    return trainer
+
+
+def multiplications(model: Any) -> int:
+    """Counts those of the convolutions, for one image."""
+    import keras
+
+    total = 0
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            _, height, width, _ = layer.output.shape
+            total += height * width * layer.kernel.numpy().size
+    return total
+
+
+def paper_width(network: str) -> float:
+    """The generator's width factor that keeps the paper's proportion.
+
+    There it has about twice the multiplications of WRN-28-10. They grow with
+    the square of the width.
+    """
+    from adt_tf import networks
+
+    share = multiplications(networks.get(network)) / multiplications(
+        networks.get("wrn-28-10")
+    )
+    return share**0.5
