@@ -16,7 +16,7 @@ QUICKSTART := build/quickstart
 # Other libraries to compare with, in an environment of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
-BENCHMARKS := training_speed step_time method_time resources
+BENCHMARKS := training_speed evaluation_speed step_time method_time resources
 
 # Read when TensorFlow is imported: fewer log lines, and oneDNN's fast
 # convolutions on every CPU. A value from the environment wins.
