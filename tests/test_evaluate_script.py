@@ -123,7 +123,7 @@ def test_protocols_build(path):
 
 
 def test_protocols_are_all_there():
-    expected = "autoattack distributional paper quick spsa transfer"
+    expected = "autoattack distributional paper quick rice spsa transfer"
     assert " ".join(path.stem for path in PROTOCOLS) == expected
 
 

@@ -55,7 +55,7 @@ def workdir(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "script", ["train", "evaluate", "export", "lint", "report"]
+    "script", ["train", "evaluate", "export", "lint", "report", "reproduce"]
 )
 def test_help_answers_at_once(script):
     start = time.time()

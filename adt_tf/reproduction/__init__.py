@@ -13,3 +13,9 @@ Parts: `study` is where all of it lies; `runs` trains, `evaluations` attacks,
 `figures` analyses, `tables` writes, `costs` estimates times, `claims` asks
 whether what the paper says in words is seen. `paper` has the paper's numbers.
 """
+
+from adt_tf.reproduction.plan import describe, reproduce
+from adt_tf.reproduction.study import Configuration, Study
+from adt_tf.reproduction.targets import choose
+
+__all__ = ["Configuration", "Study", "choose", "describe", "reproduce"]

@@ -1,0 +1,161 @@
+"""How long things take: seconds of a training step and of a gradient.
+
+    book = Book("build/mini")
+    book.step(config)            # Cost(seconds=0.52, source="run at_pgd"), or
+    book.measure_step(config)    # takes a few steps of it here and now
+
+costs.json in the study's directory keeps what is known: from finished runs,
+and else from steps that were measured for a plan. An estimate is a number of
+steps, or of gradients of one image, times that.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import pathlib
+import re
+import time
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from adt_tf import attacks
+from adt_tf.files import write_text
+from adt_tf.reproduction import stopwatch
+
+#: What decides how long a step takes.
+_OF_A_STEP = (
+    "network",
+    "method",
+    "num_steps",
+    "num_samples",
+    "outer_samples",
+    "width_factor",
+    "batch_size",
+    "beta",
+)
+# Gradients of one image that an attack takes, n being the number in its name.
+_GRADIENTS = {
+    "fgsm": lambda n: 1,
+    "pgd": lambda n: n or 20,
+    "mim": lambda n: n or 20,
+    "cw": lambda n: n or 30,
+    "fea": lambda n: 50 * (n or 200),
+    # Queries go forward only, which is about a third of a gradient.
+    "spsa": lambda n: 100 * 2 * (n or 256) / 3,
+    "exp": lambda n: 10 * (n or 20),
+    "exp-am": lambda n: 2,
+    "imp-am": lambda n: 2,
+}
+
+
+class Cost(NamedTuple):
+    """Seconds, and where they are known from."""
+
+    seconds: float
+    source: str
+
+
+class Book:
+    """The costs known in a study's directory."""
+
+    def __init__(self, output: str | pathlib.Path):
+        self._path = pathlib.Path(output) / "costs.json"
+        self._values = {"steps": {}, "gradients": {}}
+        if self._path.is_file():
+            self._values |= json.loads(self._path.read_text())
+
+    def step(self, config: dict[str, Any]) -> Cost | None:
+        """The cost of a training step, or None if it is not known."""
+        found = self._values["steps"].get(_step_key(config))
+        return Cost(**found) if found else None
+
+    def gradient(self, network: str) -> Cost | None:
+        """The cost of a gradient of one image, or None."""
+        found = self._values["gradients"].get(network)
+        return Cost(**found) if found else None
+
+    def note_step(
+        self, config: dict[str, Any], seconds: float, source: str
+    ) -> None:
+        """Keeps the cost of a step."""
+        self._note("steps", _step_key(config), seconds, source)
+
+    def measure_step(self, config: dict[str, Any]) -> Cost:
+        """Takes a few steps of a run, on random images of its size."""
+        images = _images_to_time(config)
+        timed = stopwatch.time_steps({"run": {**config, "batch_size": images}})
+        seconds = timed["run"].min() * config["batch_size"] / images
+        source = f"measured on {images} random images"
+        self.note_step(config, seconds, source)
+        return Cost(seconds, source)
+
+    def measure_gradient(self, config: dict[str, Any]) -> Cost:
+        """Runs PGD for a few steps on the run's network."""
+        images = _images_to_time(config)
+        classifier, x, y = stopwatch.classifier_and_batch(config, images)
+        attack = attacks.pgd(config["epsilon"], num_steps=5)
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            attack(classifier, x, y).x_adv.numpy()
+            seconds.append(time.perf_counter() - start)
+        # Two more passes judge the images, without a gradient.
+        cost = min(seconds[1:]) / images / (5 + 2 / 3)
+        source = f"measured on {images} random images"
+        self._note("gradients", config["network"], cost, source)
+        gc.collect()
+        return Cost(cost, source)
+
+    def _note(self, kind: str, key: str, seconds: float, source: str) -> None:
+        self._values[kind][key] = {
+            "seconds": round(float(seconds), 6),
+            "source": source,
+        }
+        write_text(self._path, json.dumps(self._values, indent=2) + "\n")
+
+
+def gradients_of(attack: str) -> float:
+    """How many gradients of one image an attack takes, if the image stands.
+
+    Example:
+
+    >>> gradients_of("pgd-100"), gradients_of("fea-10"), gradients_of("exp")
+    (100, 500, 200)
+    """
+    name, number = re.fullmatch(r"([a-z]+(?:-[a-z]+)?)-?(\d*)", attack).groups()
+    return _GRADIENTS[name](int(number) if number else None)
+
+
+def duration(seconds: float) -> str:
+    """Writes a time as people say it.
+
+    Example:
+
+    >>> duration(7), duration(200), duration(9000), duration(400000)
+    ('7 s', '3.3 min', '2.5 h', '4.6 days')
+    """
+    for limit, unit, name in (
+        (100, 1, "s"),
+        (6000, 60, "min"),
+        (48 * 3600, 3600, "h"),
+    ):
+        if seconds < limit:
+            digits = 0 if name == "s" else 1
+            return f"{seconds / unit:.{digits}f} {name}"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _step_key(config: dict[str, Any]) -> str:
+    given = [(k, config[k]) for k in _OF_A_STEP if config[k] is not None]
+    # TRADES' loss costs the same with any weight.
+    return " ".join(k if k == "beta" else f"{k}={v}" for k, v in given)
+
+
+def _images_to_time(config: dict[str, Any]) -> int:
+    """A full batch, or two images where that would take minutes."""
+    if tf.config.list_logical_devices("GPU"):
+        return config["batch_size"]
+    wide = re.fullmatch(r"wrn-\d+-(\d+)", config["network"])
+    return 2 if wide and int(wide[1]) > 4 else config["batch_size"]

@@ -1,0 +1,63 @@
+"""What a target leaves: Markdown for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf.files import write_text
+from adt_tf.reproduction.study import Study
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """The lines of a table, numbers to the right.
+
+    Example:
+
+    >>> print(*markdown_table(["a", "b"], [["x", "1"]]), sep="\\n")
+    | a | b |
+    | --- | ---: |
+    | x | 1 |
+    """
+    rules = ["---", *["---:"] * (len(header) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (header, rules, *rows)]
+
+
+def write(
+    study: Study,
+    name: str,
+    title: str,
+    lines: Sequence[str],
+    values: dict[str, Any],
+) -> None:
+    """Writes NAME.md and NAME.json, and says so."""
+    scale = study.scale
+    given = [flag for flag in study.flags if "data_dir" not in flag]
+    command = [
+        "python scripts/reproduce.py",
+        f"--target={name}",
+        f"--scale={scale.name}",
+        *given,
+    ]
+    if study.seeds != (0,):
+        command.append(f"--seeds={','.join(map(str, study.seeds))}")
+    if study.rows is not None:
+        command.append(f"--rows={','.join(study.rows)}")
+    changed = f" Changed: {' '.join(given)}." if given else ""
+    text = [
+        f"# {title}",
+        "",
+        *lines,
+        "",
+        f"Scale `{scale.name}`: {scale.description}{changed}",
+        "",
+        f"`{' '.join(command)}`",
+    ]
+    path = study.file(f"{name}.md")
+    values = {"target": name, "scale": scale.name, **values}
+    write_text(path.with_suffix(".json"), json.dumps(values, indent=2) + "\n")
+    write_text(path, "\n".join(text) + "\n")
+    print(f"{name}: written to {path}")

@@ -1,0 +1,107 @@
+"""Attacks the runs of a study, through `adt_tf.assessment`.
+
+The files are those that scripts/evaluate.py would write with the command that
+they hold, evaluation-PROTOCOL.json in the workdir.
+"""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+from typing import Any
+
+from adt_tf import assessment
+from adt_tf import workdir as workdirs
+from adt_tf.reproduction import parts
+from adt_tf.reproduction.study import Study
+
+
+def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
+    """Where the verdicts on a run lie."""
+    return study.workdir(run, seed) / f"evaluation-{protocol}.json"
+
+
+def command(study: Study, run: str, seed: int, protocol: str) -> str:
+    """The command that measures the same."""
+    scale = study.scale
+    chosen = scale.protocols[protocol]
+    words = [
+        "python scripts/evaluate.py",
+        f"--workdir={study.workdir(run, seed)}",
+        f"--protocol={protocol}",
+        f"--attacks={','.join(chosen.attacks.values())}",
+    ]
+    if chosen.test_examples:
+        words.append(f"--test_examples={chosen.test_examples}")
+    if protocol == "distributional":
+        words += [
+            f"--attack_epochs={scale.attack_epochs}",
+            f"--attack_width_factor={scale.attack_width_factor:g}",
+        ]
+    return " ".join(words)
+
+
+def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
+    """Whether a run has been measured as this scale asks."""
+    file = path(study, run, seed, protocol)
+    if not file.is_file():
+        return False
+    found = assessment.read(file)
+    ours = parts.fingerprint(study.workdir(run, seed))
+    same = found.get("classifier", ours) == ours
+    return same and _settings(found["command"]) == _settings(
+        command(study, run, seed, protocol)
+    )
+
+
+def read(study: Study, run: str, seed: int, protocol: str) -> dict[str, Any]:
+    """The verdicts, under "report", and what is said beside them."""
+    return assessment.read(path(study, run, seed, protocol))
+
+
+def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
+    """Attacks a trained run, unless that was done; goes on if interrupted."""
+    if is_evaluated(study, run, seed, protocol):
+        return
+    scale, config = study.scale, study.config(run, seed)
+    chosen = scale.protocols[protocol]
+    test = study.test_data(run, seed, chosen.test_examples)
+    attacks = assessment.build_attacks(
+        list(chosen.attacks.values()),
+        config["epsilon"],
+        test,
+        width_factor=scale.attack_width_factor,
+    )
+    classifier = study.classifier(run, seed)
+    if any(attack.networks for attack in attacks):
+        assessment.train_generators(
+            attacks,
+            classifier,
+            workdirs.load_data(config, "train", config["train_examples"]),
+            epochs=scale.attack_epochs,
+            seed=config["seed"],
+        )
+    assessment.assess(
+        classifier,
+        test,
+        attacks,
+        path(study, run, seed, protocol),
+        details={
+            "command": command(study, run, seed, protocol),
+            "protocol": protocol,
+            "classifier": parts.fingerprint(study.workdir(run, seed)),
+            "method": config["method"],
+            "dataset": config["dataset"],
+            "data_dir": config["data_dir"],
+            "network": config["network"],
+            "epsilon": config["epsilon"],
+        },
+        seed=config["seed"],
+        independent=True,
+    )
+    gc.collect()
+
+
+def _settings(text: str) -> set[str]:
+    """What a command measures, wherever its workdir lies."""
+    return {part for part in text.split() if not part.startswith("--workdir=")}

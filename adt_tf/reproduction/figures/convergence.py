@@ -1,0 +1,69 @@
+"""Figure 6: EXP's loss and accuracy, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adt_tf import attacks
+from adt_tf.analysis import convergence
+from adt_tf.reproduction.documents import markdown_table
+from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.study import Rows, Study
+
+_CONVERGENCE_STEPS = 100
+
+
+def parts(study: Study, rows: Rows) -> list[Part]:
+    """EXP's loss and accuracy after each step, for each model."""
+    seed, count = study.seeds[0], study.scale.images["figure6"]
+
+    def measure(run):
+        found = convergence.measure_convergence(
+            {run: study.classifier(run, seed)},
+            study.images("figure6", run),
+            attacks.exp(study.epsilon(run), num_steps=_CONVERGENCE_STEPS),
+            verbose=True,
+        )
+        return {
+            "loss": found.loss[0],
+            "accuracy": found.accuracy[0],
+            "num_examples": found.num_examples,
+        }
+
+    return [
+        Part(
+            f"figure6-{run}",
+            lambda run=run: measure(run),
+            (run,),
+            {"images": count},
+            gradients=10 * (_CONVERGENCE_STEPS + 1) * count,
+        )
+        for run in rows.values()
+    ]
+
+
+def draw(
+    study: Study, rows: Rows, arrays: Arrays
+) -> tuple[list[str], dict[str, Any]]:
+    """Figure 6: loss and accuracy against the number of steps."""
+    found = [arrays[f"figure6-{run}"] for run in rows.values()]
+    results = convergence.Convergence(
+        tuple(rows),
+        np.stack([one["loss"] for one in found]),
+        np.stack([one["accuracy"] for one in found]),
+        f"EXP-{_CONVERGENCE_STEPS}",
+        int(found[0]["num_examples"]),
+        0,
+    )
+    convergence.draw_convergence(results, study.file("figure6.png"))
+    shown = (0, 1, 5, 10, 20, 50, _CONVERGENCE_STEPS)
+    lines = markdown_table(
+        ["loss after steps", *map(str, shown)],
+        [
+            [name, *(f"{loss[t]:.3f}" for t in shown)]
+            for name, loss in zip(results.names, results.loss, strict=True)
+        ],
+    )
+    return lines, results.to_dict()

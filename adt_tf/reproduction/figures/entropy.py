@@ -1,0 +1,72 @@
+"""Figure 5: accuracy and entropy against the entropy's weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adt_tf import evaluation
+from adt_tf.analysis import entropy_weight
+from adt_tf.reproduction import evaluations, runs
+from adt_tf.reproduction.documents import markdown_table
+from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.study import Rows, Study
+
+
+def parts(study: Study, rows: Rows) -> list[Part]:
+    """The mean entropy of each run's own distributions."""
+    seed, count = study.seeds[0], study.scale.images["figure5"]
+
+    def measure(run):
+        attack = runs.load_attack(study, run, seed)
+        value = entropy_weight.mean_entropy(
+            study.classifier(run, seed),
+            study.images("figure5", run),
+            attack,
+            verbose=True,
+        )
+        return {"entropy": value}
+
+    return [
+        Part(
+            f"figure5-entropy-{run}",
+            lambda run=run: measure(run),
+            (run,),
+            {"images": count},
+            gradients=12 * count,
+        )
+        for run in rows.values()
+    ]
+
+
+def draw(
+    study: Study, rows: Rows, arrays: Arrays
+) -> tuple[list[str], dict[str, Any]]:
+    """Figure 5: accuracy and entropy against lambda."""
+    seed = study.seeds[0]
+    records = []
+    for label, run in rows.items():
+        report = evaluations.read(study, run, seed, "paper")["report"]
+        accuracy = report.accuracy | {
+            evaluation.report.ROBUST: report.robust_accuracy
+        }
+        entropy = float(arrays[f"figure5-entropy-{run}"]["entropy"])
+        records.append(entropy_weight.Record(float(label), accuracy, entropy))
+    results = entropy_weight.collect_entropy_weights(records)
+    entropy_weight.draw_entropy_weights(results, study.file("figure5.png"))
+    lines = markdown_table(
+        ["lambda", *results.attacks, "entropy"],
+        [
+            [
+                f"{weight:g}",
+                *(f"{100 * value:.1f}" for value in row),
+                f"{entropy:.3f}",
+            ]
+            for weight, row, entropy in zip(
+                results.entropy_weights,
+                results.accuracy,
+                results.entropy,
+                strict=True,
+            )
+        ],
+    )
+    return lines, results.to_dict()

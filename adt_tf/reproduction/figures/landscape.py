@@ -1,0 +1,110 @@
+"""Figure 2: the loss around an image, and how curved it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adt_tf import data
+from adt_tf.analysis import hessian, loss_surface
+from adt_tf.reproduction.documents import markdown_table
+from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.study import Rows, Study
+
+
+def parts(study: Study, rows: Rows) -> list[Part]:
+    """The loss around one image, and each model's eigenvalues."""
+    seed, count = study.seeds[0], study.scale.images["figure2"]
+    first = next(iter(rows.values()))
+
+    def surfaces():
+        x, y = data.as_arrays(study.images("figure2", first))
+        found = loss_surface.measure_loss_surfaces(
+            study.classifiers(rows), (x[0], y[0]), epsilon=study.epsilon(first)
+        )
+        return {
+            "names": found.names,
+            "offsets": found.offsets,
+            "loss": found.loss,
+            "epsilon": found.epsilon,
+        }
+
+    def eigenvalues(run):
+        found = hessian.measure_eigenvalues(
+            {run: study.classifier(run, seed)},
+            study.images("figure2", run),
+            verbose=True,
+        )
+        return {"eigenvalues": found.eigenvalues[0]}
+
+    points = len(loss_surface.OFFSETS) ** 2
+    return [
+        Part(
+            "figure2-surface",
+            surfaces,
+            tuple(rows.values()),
+            gradients=len(rows) * points / 3,
+        ),
+        *(
+            Part(
+                f"figure2-hessian-{run}",
+                lambda run=run: eigenvalues(run),
+                (run,),
+                {"images": count},
+                # Some forty products for each image, each two gradients.
+                gradients=80 * count,
+            )
+            for run in rows.values()
+        ),
+    ]
+
+
+def draw(
+    study: Study, rows: Rows, arrays: Arrays
+) -> tuple[list[str], dict[str, Any]]:
+    """Figure 2: surfaces to one scale; mean and deviation of eigenvalues."""
+    found = arrays["figure2-surface"]
+    surfaces = loss_surface.LossSurfaces(
+        tuple(found["names"].tolist()),
+        found["offsets"],
+        found["loss"],
+        float(found["epsilon"]),
+        0,
+    )
+    loss_surface.draw_loss_surfaces(surfaces, study.file("figure2.png"))
+    values = hessian.Eigenvalues(
+        tuple(rows),
+        np.stack(
+            [
+                arrays[f"figure2-hessian-{run}"]["eigenvalues"]
+                for run in rows.values()
+            ]
+        ),
+        0,
+    )
+    curvature = study.file("figure2-eigenvalues.png")
+    hessian.draw_eigenvalues(values, curvature)
+    lines = [
+        f"![Dominant eigenvalues]({curvature.name})",
+        "",
+        *markdown_table(
+            ["model", "mean eigenvalue", "deviation", "median"],
+            [
+                [
+                    name,
+                    f"{values.mean[name]:.4g}",
+                    f"{values.standard_deviation[name]:.4g}",
+                    f"{np.median(row):.4g}",
+                ]
+                for name, row in zip(
+                    values.names, values.eigenvalues, strict=True
+                )
+            ],
+        ),
+    ]
+    return lines, surfaces.to_dict() | values.to_dict() | {
+        "eigenvalues": dict(
+            zip(values.names, values.eigenvalues.tolist(), strict=True)
+        )
+    }

@@ -1,0 +1,80 @@
+"""Figure 4: every model attacked, and what is found shown to all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adt_tf import attacks
+from adt_tf.analysis import transfer
+from adt_tf.reproduction.documents import markdown_table
+from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.study import Rows, Study
+
+_TRANSFERRED = ("pgd-20", "mim-20")
+
+
+def parts(study: Study, rows: Rows) -> list[Part]:
+    """Every model attacked, and all it finds shown to every other."""
+    count = study.scale.images["figure4"]
+    first = next(iter(rows.values()))
+
+    def measure(attack):
+        found = transfer.measure_transfer(
+            study.classifiers(rows),
+            study.images("figure4", first),
+            attacks.get(attack, study.epsilon(first)),
+            verbose=True,
+        )
+        return {
+            "names": found.names,
+            "accuracy": found.accuracy,
+            "natural": found.natural,
+            "attack": found.attack,
+            "num_examples": found.num_examples,
+        }
+
+    return [
+        Part(
+            f"figure4-{attack}",
+            lambda attack=attack: measure(attack),
+            tuple(rows.values()),
+            {"images": count},
+            gradients=len(rows) * count * 22,
+        )
+        for attack in _TRANSFERRED
+    ]
+
+
+def draw(
+    study: Study, rows: Rows, arrays: Arrays
+) -> tuple[list[str], dict[str, Any]]:
+    """Figure 4: a heat map for each attack."""
+    lines, values = [], {}
+    for attack, name in zip(
+        _TRANSFERRED, ("figure4.png", "figure4-mim.png"), strict=True
+    ):
+        found = arrays[f"figure4-{attack}"]
+        results = transfer.TransferMatrix(
+            tuple(found["names"].tolist()),
+            found["accuracy"],
+            found["natural"],
+            str(found["attack"]),
+            int(found["num_examples"]),
+            0,
+        )
+        transfer.draw_transfer(results, study.file(name))
+        values[results.attack] = results.to_dict()
+        lines += [f"![{results.attack}]({study.file(name).name})", ""]
+        lines += markdown_table(
+            [f"{results.attack}, found on", *results.names],
+            [
+                [source, *(f"{100 * value:.1f}" for value in row)]
+                for source, row in zip(
+                    ("none (clean)", *results.names),
+                    (results.natural, *results.accuracy),
+                    strict=True,
+                )
+            ],
+        )
+        lines.append("")
+    return lines[2:-1], values

@@ -1,0 +1,84 @@
+"""A measurement that is kept, so that a figure need not be begun anew.
+
+part = Part("figure2-hessian-at_pgd", measure, runs=("at_pgd",))
+part.load(study)      # from parts/, or measured and put there
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adt_tf import workdir as workdirs
+from adt_tf.reproduction.study import Study
+
+Arrays = Mapping[str, Mapping[str, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One measurement of a figure.
+
+    Attributes:
+        name: Of its file.
+        measure: Returns named arrays.
+        runs: Whose classifiers it looks at; trained anew, they are measured
+            anew.
+        settings: What else decides its result.
+        gradients: Of one image of the first run's network, for an estimate of
+            time.
+        steps: Training steps of each run, for the same.
+    """
+
+    name: str
+    measure: Callable[[], Mapping[str, Any]]
+    runs: tuple[str, ...]
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    gradients: float = 0.0
+    steps: int = 0
+
+    def is_there(self, study: Study) -> bool:
+        """Whether it has been measured, with these settings and runs."""
+        path = self._path(study)
+        if not path.is_file():
+            return False
+        with np.load(path) as file:
+            return str(file["settings"]) == self._settings(study)
+
+    def load(self, study: Study) -> dict[str, np.ndarray]:
+        """Returns the arrays, measured now if they are missing."""
+        path = self._path(study)
+        if not self.is_there(study):
+            print(f"Measuring {self.name} ...", flush=True)
+            arrays = self.measure()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f"partial-{path.name}")
+            np.savez(partial, settings=self._settings(study), **arrays)
+            os.replace(partial, path)
+        with np.load(path) as file:
+            return {name: file[name] for name in file if name != "settings"}
+
+    def _path(self, study: Study) -> pathlib.Path:
+        return study.output / "parts" / f"{self.name}.npz"
+
+    def _settings(self, study: Study) -> str:
+        seed = study.seeds[0]
+        models = [fingerprint(study.workdir(run, seed)) for run in self.runs]
+        return json.dumps([dict(self.settings), seed, models], sort_keys=True)
+
+
+def fingerprint(workdir: pathlib.Path) -> str | None:
+    """Tells the classifier of a run from another one's; None before it is."""
+    path = workdir / workdirs.BEST
+    if not path.is_file():
+        path = workdir / workdirs.CLASSIFIER
+    if not path.is_file():
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

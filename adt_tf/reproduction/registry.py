@@ -1,0 +1,102 @@
+"""Every run that a table or figure needs, by name.
+
+RUNS["at_pgd"].arguments(scales.get("mini"))
+# ["--flagfile=flags/mini/at_pgd.flags"]
+
+At the paper's scale a run is its flagfile. At a smaller one it is the twin of
+its method, with what sets it apart from that: a weight, a recipe, a data set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from adt_tf.reproduction.scales import Scale
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training run at any scale.
+
+    Attributes:
+        flagfile: In flags/, at the paper's scale.
+        twin: In flags/SCALE/, at a smaller one.
+        data: The data set.
+        changes: Flags that the twin lacks; the paper's flagfile has them.
+        flags: That both lack.
+    """
+
+    flagfile: str
+    twin: str
+    data: str = "cifar10"
+    changes: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def arguments(self, scale: Scale) -> list[str]:
+        """The flags of scripts/train.py, but for workdir, seed and data."""
+        if scale.folder is None:
+            return [f"--flagfile=flags/{self.flagfile}.flags", *self.flags]
+        numbers = {
+            "data_flagfile": scale.data_flagfile,
+            "validation_examples": scale.validation_examples,
+        }
+        return [
+            f"--flagfile=flags/{scale.folder}/{self.twin}.flags",
+            *(flag.format(**numbers) for flag in self.changes),
+            *scale.data.get(self.data, ()),
+            *self.flags,
+            *scale.flags,
+        ]
+
+
+_OURS = ("adt_exp", "adt_exp_am", "adt_imp_am")
+# The recipe's network and epochs give way to those of the scale.
+_RICE = (
+    "--flagfile=flags/recipes/rice.flags",
+    "--flagfile=flags/data/{data_flagfile}.flags",
+    "--validation_examples={validation_examples}",
+)
+
+RUNS: dict[str, Run] = {
+    **{
+        name: Run(f"cifar10/{name}", name)
+        for name in (
+            "standard",
+            "at_fgsm",
+            "at_pgd",
+            "alp",
+            "fea_scatter",
+            "l2l",
+            *_OURS,
+        )
+    },
+    **{
+        f"{data}-{name}": Run(f"{folder}/{name}", name, data)
+        for data, folder in (("cifar100", "cifar100"), ("svhn", "svhn_cropped"))
+        for name in ("standard", "at_pgd", *_OURS)
+    },
+    **{
+        f"trades-{name}-beta{beta}": Run(
+            f"trades/{name}_beta{beta}",
+            "trades" if name == "trades" else f"{name}_trades",
+            changes=(f"--beta={beta}",),
+        )
+        for beta in (1, 6)
+        for name in ("trades", *_OURS)
+    },
+    "rice-at_pgd": Run(
+        "rice/at_pgd", "at_pgd", changes=(*_RICE, "--num_steps=10")
+    ),
+    **{
+        f"rice-{name}": Run(f"rice/{name}", name, changes=_RICE)
+        for name in _OURS
+    },
+    **{
+        f"adt_exp_am-lambda{weight}": Run(
+            "cifar10/adt_exp_am",
+            "adt_exp_am",
+            flags=(f"--entropy_weight={weight}",),
+        )
+        for weight in ("0", "0.001", "0.1", "1")
+    },
+}

@@ -1,0 +1,66 @@
+"""Trains the runs of a study, each once, through `adt_tf.experiment`."""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from adt_tf import data
+from adt_tf import workdir as workdirs
+from adt_tf.experiment import Experiment
+from adt_tf.reproduction import costs
+from adt_tf.reproduction.study import Study
+
+
+def is_trained(study: Study, run: str, seed: int) -> bool:
+    """Whether the classifier of a run is there."""
+    return (study.workdir(run, seed) / workdirs.CLASSIFIER).is_file()
+
+
+def train(study: Study, run: str, seed: int) -> None:
+    """Trains what is missing of a run; notes the seconds of its steps."""
+    configuration = study.configuration(run, seed)
+    workdir = study.workdir(run, seed)
+    if is_trained(study, run, seed):
+        configuration.claim(str(workdir))
+        return
+    config = configuration.values
+    experiment = Experiment.from_config(config)
+    configuration.claim(str(workdir))
+    steps = data.steps_per_epoch(experiment.train_data, config["batch_size"])
+    before = epochs_done(workdir) * steps
+    start = time.time()
+    experiment.train(workdir)
+    taken = config["epochs"] * steps - before
+    if taken > 0:
+        costs.Book(study.output).note_step(
+            config, (time.time() - start) / taken, f"run {workdir.name}"
+        )
+    del experiment
+    gc.collect()
+
+
+def load_attack(study: Study, run: str, seed: int) -> Any:
+    """The attack of a finished run, with its networks as they were trained."""
+    experiment = Experiment.from_config(study.config(run, seed))
+    folder = study.workdir(run, seed) / "checkpoints"
+    path = tf.train.latest_checkpoint(str(folder))
+    if path is None:
+        raise ValueError(
+            f"{folder} holds no checkpoint, so the generator of this run is "
+            "lost. Delete its workdir to train it again."
+        )
+    experiment.trainer.checkpoint().restore(path).assert_consumed()
+    return experiment.trainer.attack
+
+
+def epochs_done(workdir: pathlib.Path) -> int:
+    """How many epochs a run has logged."""
+    path = workdir / "metrics.csv"
+    if not path.is_file():
+        return 0
+    return max(0, len(path.read_text().splitlines()) - 1)

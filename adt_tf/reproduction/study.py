@@ -1,0 +1,121 @@
+"""What a reproduction is made of: a scale, a directory, seeds and flags.
+
+    study = Study(scales.get("tiny"), "build/tiny", configure)
+    study.workdir("at_pgd", seed=0)       # build/tiny/runs/at_pgd
+    study.config("at_pgd", seed=0)        # the flags of that run, as a dict
+
+Targets share runs, and so their workdirs: Table 1's AT-PGD is Figure 2's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from adt_tf import data
+from adt_tf import workdir as workdirs
+from adt_tf.reproduction import registry
+from adt_tf.reproduction.scales import Scale
+
+#: From a row's label to its run.
+Rows = Mapping[str, str | None]
+
+
+class Configuration(NamedTuple):
+    """The flags of a run, parsed.
+
+    Attributes:
+        values: As `Experiment.from_config` takes them.
+        claim: Makes a workdir with these flags; refuses another run's.
+    """
+
+    values: dict[str, Any]
+    claim: Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A reproduction in a directory.
+
+    Args:
+        scale: Its size.
+        output: Its directory: runs/, parts/, and what the targets write.
+        configure: From the arguments of scripts/train.py to a configuration.
+        seeds: Every run of a table is trained with each of them; a figure is
+            about the first.
+        flags: For every run, after all others, such as `--data_dir=DIR`.
+        rows: Runs to keep of each table; None for all.
+    """
+
+    scale: Scale
+    output: pathlib.Path
+    configure: Callable[[Sequence[str]], Configuration]
+    seeds: tuple[int, ...] = (0,)
+    flags: tuple[str, ...] = ()
+    rows: tuple[str, ...] | None = None
+
+    def file(self, name: str) -> pathlib.Path:
+        """Where a target's file lies: other seeds have files of their own."""
+        path = self.output / name
+        if self.seeds == (0,):
+            return path
+        seeds = "_".join(map(str, self.seeds))
+        return path.with_stem(f"{path.stem}-seeds{seeds}")
+
+    def workdir(self, run: str, seed: int) -> pathlib.Path:
+        """Where a run lies."""
+        suffix = f"-seed{seed}" if seed else ""
+        return self.output / "runs" / f"{run}{suffix}"
+
+    def arguments(self, run: str, seed: int) -> list[str]:
+        """The flags of scripts/train.py for a run, but for its workdir."""
+        chosen = registry.RUNS[run]
+        return [
+            *chosen.arguments(self.scale),
+            *([f"--seed={seed}"] if seed else []),
+            *self.flags,
+        ]
+
+    def configuration(self, run: str, seed: int) -> Configuration:
+        """The parsed flags of a run."""
+        return self.configure(self.arguments(run, seed))
+
+    def config(self, run: str, seed: int) -> dict[str, Any]:
+        """The values of the flags of a run."""
+        return self.configuration(run, seed).values
+
+    def classifier(self, run: str, seed: int) -> Any:
+        """Loads what a finished run has trained."""
+        return workdirs.load_classifier(self.workdir(run, seed))
+
+    def classifiers(self, rows: Rows) -> dict[str, Any]:
+        """Loads those of a figure's rows, by their labels."""
+        return {
+            k: self.classifier(run, self.seeds[0]) for k, run in rows.items()
+        }
+
+    def epsilon(self, run: str) -> float:
+        """The radius that a run was trained for."""
+        return self.config(run, self.seeds[0])["epsilon"]
+
+    def images(self, figure: str, run: str) -> data.ImageData:
+        """The test examples that a figure is about."""
+        return self.test_data(run, self.seeds[0], self.scale.images[figure])
+
+    def test_data(
+        self, run: str, seed: int, num_examples: int | None
+    ) -> data.ImageData:
+        """The first test examples of a run's data set, or all."""
+        config = self.config(run, seed)
+        test = workdirs.load_data(config, "test")
+        if num_examples is None or num_examples >= len(test):
+            return test
+        return workdirs.load_data(config, "test", num_examples)
+
+    def chosen(self, rows: Rows) -> dict[str, str | None]:
+        """The rows that are asked for."""
+        if self.rows is None:
+            return dict(rows)
+        return {k: run for k, run in rows.items() if run in self.rows}

@@ -1,0 +1,192 @@
+"""The tables of accuracies: ours, and the paper's below each row."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf import evaluation
+from adt_tf.evaluation.report import RIGHT, ROBUST
+from adt_tf.reproduction import documents, evaluations, paired, paper
+from adt_tf.reproduction.study import Study
+
+#: From the paper's columns to the attacks of the protocols.
+_ATTACKS = {
+    "FGSM": "fgsm",
+    "PGD-10": "pgd-10",
+    "PGD-20": "pgd-20",
+    "PGD-100": "pgd-100",
+    "MIM": "mim-20",
+    "C&W": "cw-30",
+    "FeaAttack": "fea",
+    "EXP": "exp",
+    "EXP-AM": "exp-am",
+    "IMP-AM": "imp-am",
+    **{f"SPSA-{n}": f"spsa-{n}" for n in (256, 512, 1024, 2048)},
+}
+_MISSING = "-"
+
+
+def write(study: Study, name: str, target: Any) -> None:
+    """Writes a table from the evaluations of its runs."""
+    theirs = paper.numbers(name)
+    rows = study.chosen(target.rows)
+    columns = list(next(iter(theirs.values())))
+    protocol = study.scale.protocols[target.protocol]
+    found = {
+        label: [
+            _accuracies(study, run, seed, target.protocol, columns)
+            for seed in study.seeds
+        ]
+        for label, run in rows.items()
+        if run is not None
+    }
+    body = []
+    for label in rows:
+        ours = [
+            _cell([seed[column] for seed in found[label]])
+            if label in found
+            else _MISSING
+            for column in columns
+        ]
+        body.append([label, *ours])
+        numbers = [f"*{theirs[label][column]:.2f}*" for column in columns]
+        body.append(["*paper*", *numbers])
+    lines = documents.markdown_table(
+        ["model", *(_heading(column, protocol) for column in columns)], body
+    )
+    lines += ["", *_reading(study, protocol), *_notes(target)]
+    compared, values = _compared(study, target, rows)
+    lines += compared
+    lines += ["", "Measured by:", ""]
+    lines += [
+        f"- `{evaluations.command(study, run, seed, target.protocol)}`"
+        for run in rows.values()
+        if run is not None
+        for seed in study.seeds
+    ]
+    documents.write(
+        study,
+        name,
+        f"{paper.NUMBERS[name]['source']}: {target.title}",
+        lines,
+        {
+            "accuracy": found,
+            "paper": {label: theirs[label] for label in rows},
+            "compared": values,
+        },
+    )
+
+
+def _accuracies(
+    study: Study, run: str, seed: int, protocol: str, columns: Sequence[str]
+) -> dict[str, dict[str, float] | None]:
+    """For each column the accuracy and its interval in %, or None."""
+    report = evaluations.read(study, run, seed, protocol)["report"]
+    attacks = study.scale.protocols[protocol].attacks
+    # The report has the attacks' full names, in the protocol's order.
+    names = dict(zip(attacks, list(report.outcomes)[1:], strict=True))
+    shares = report.accuracy | {ROBUST: report.robust_accuracy}
+
+    def measured(column):
+        name = {"A_nat": evaluation.NATURAL, "A_rob": ROBUST}.get(
+            column, names.get(_ATTACKS.get(column))
+        )
+        if name is None:
+            return None
+        low, high = report.intervals[name]
+        return {
+            "value": 100 * shares[name],
+            "low": 100 * low,
+            "high": 100 * high,
+        }
+
+    return {column: measured(column) for column in columns}
+
+
+def _cell(measured: Sequence[dict[str, float] | None]) -> str:
+    """One seed: with half its interval. Several: mean and deviation."""
+    if measured[0] is None:
+        return _MISSING
+    values = [one["value"] for one in measured]
+    if len(values) == 1:
+        half = (measured[0]["high"] - measured[0]["low"]) / 2
+        return f"{values[0]:.1f} ± {half:.1f}"
+    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+
+
+def _heading(column: str, protocol: Any) -> str:
+    """A column, and what stands for it where that is weaker."""
+    attack = _ATTACKS.get(column)
+    used = protocol.attacks.get(attack, attack)
+    return column if used == attack else f"{column} (here {used})"
+
+
+def _reading(study: Study, protocol: Any) -> list[str]:
+    spread = (
+        "± is half of a 95 % interval over the images"
+        if len(study.seeds) == 1
+        else f"± is the deviation over the seeds {study.seeds}"
+    )
+    count = protocol.test_examples
+    images = f"the first {count} test images" if count else "all test images"
+    text = [f"Accuracy in %, on {images}; {spread}; {_MISSING}: not run here."]
+    smaller = [f"{a} is {b}" for a, b in protocol.attacks.items() if a != b]
+    if smaller:
+        text.append(
+            f"Weaker than the paper's, and so flattering: {', '.join(smaller)}."
+        )
+    return text
+
+
+def _notes(target: Any) -> list[str]:
+    return ["", target.note] if target.note else []
+
+
+def _compared(
+    study: Study, target: Any, rows: dict[str, str | None]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Paired differences: does a row stand under all attacks more often?"""
+    lines, values = [], []
+    for label, other in target.compared.items():
+        if label not in rows or other not in rows:
+            continue
+        for seed in study.seeds:
+            reports = [
+                evaluations.read(study, rows[k], seed, target.protocol)[
+                    "report"
+                ]
+                for k in (label, other)
+            ]
+            robust = [report.robust == RIGHT for report in reports]
+            gap = paired.difference(*robust)
+            p_value = evaluation.compare(*reports)[ROBUST].p_value
+            values.append(
+                {
+                    "row": label,
+                    "other": other,
+                    "seed": seed,
+                    "difference": list(gap),
+                    "p_value": p_value,
+                }
+            )
+            lines.append(
+                [
+                    f"{label} - {other}",
+                    str(seed),
+                    f"{100 * gap.mean:+.1f}",
+                    f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
+                    f"{p_value:.2g}",
+                ]
+            )
+    if lines:
+        header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
+        lines = [
+            "",
+            "The share that stands under every attack of this table, compared "
+            "image by image (p: exact McNemar test):",
+            "",
+            *documents.markdown_table(header, lines),
+        ]
+    return lines, values

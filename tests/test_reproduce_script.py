@@ -1,0 +1,141 @@
+"""scripts/reproduce.py: targets are made, reused, and continued."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from adt_tf.reproduction.targets import TARGETS
+from tests.test_scripts import ROOT, fails, run
+
+TINY = ("--scale=tiny", "--epochs=1")
+
+
+def test_one_figure_is_made_and_then_reused(tmp_path):
+    output = tmp_path / "out"
+    arguments = ("--target=figure1,table8", *TINY, f"--output={output}")
+    plan = run("reproduce", *arguments, "--dry_run", "--nomeasure").stdout
+    assert "to do train   standard" in plan and not output.exists()
+    done = run("reproduce", *arguments).stdout
+    assert "[figure1 1/2] train standard" in done
+    first = (output / "figure1.md").read_bytes()
+    assert b"| PGD, restarts |" in first and b"| 1.56 |" in first
+    assert "posterior" not in (output / "table8.md").read_text()
+    picture = (output / "figure1.png").read_bytes()
+    again = run("reproduce", *arguments).stdout
+    assert "[figure1 1/2] train standard: there already" in again
+    assert "Measuring" not in again
+    assert (output / "figure1.md").read_bytes() == first
+    assert (output / "figure1.png").read_bytes() == picture
+    # A run of another configuration is refused, not taken for this one.
+    other = ("--target=figure1", "--scale=tiny", "--epochs=2")
+    fails(
+        run("reproduce", *other, f"--output={output}", check=False),
+        "holds another configuration",
+    )
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--target=figure3"], "drawing"),
+        (["--target=table12"], "--target must be some of"),
+        (["--target=table1", "--seeds=0,x"], "--seeds must be different"),
+    ],
+)
+def test_bad_flags_get_one_clear_line(flags, message):
+    fails(run("reproduce", *flags, check=False), message)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """All targets at the tiny scale."""
+    output = tmp_path_factory.mktemp("all")
+    run("reproduce", "--target=all", *TINY, f"--output={output}")
+    return output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_is_written(name, everything):
+    text = (everything / f"{name}.md").read_text()
+    assert text.startswith("# ") and "Scale `tiny`" in text
+    values = json.loads((everything / f"{name}.json").read_text())
+    assert values["target"] == name
+    if name.startswith("figure"):
+        for path in everything.glob(f"{name}*.png"):
+            pixels = image.imread(path)
+            assert min(pixels.shape[:2]) > 200 and np.std(pixels) > 0.02
+        assert f"]({name}.png)" in text
+    if TARGETS[name].protocol and name.startswith("table"):
+        labels = [line.split(" | ")[0] for line in text.splitlines()]
+        for label, trained in TARGETS[name].rows.items():
+            assert f"| {label}" in labels
+            assert trained is None or f"runs/{trained} " in text
+    if name == "claims":
+        answers = {verdict["answer"] for verdict in values["verdicts"]}
+        assert answers <= {"yes", "no", "cannot be told"}
+        assert "has not been run" not in text
+
+
+@pytest.mark.slow
+def test_everything_is_there_afterwards(everything):
+    arguments = ("--target=all", *TINY, f"--output={everything}", "--dry_run")
+    assert "to do" not in run("reproduce", *arguments).stdout
+
+
+@pytest.mark.slow
+def test_evaluation_is_that_of_the_script(everything):
+    """The command in the file measures the same."""
+    path = everything / "runs" / "at_pgd" / "evaluation-paper.json"
+    before = json.loads(path.read_text())
+    script = before["command"].removeprefix("python scripts/evaluate.py ")
+    run("evaluate", *script.split(" "))
+    after = json.loads(path.read_text())
+    assert after["outcomes"] == before["outcomes"]
+    assert after["attacks"] == before["attacks"]
+
+
+@pytest.mark.slow
+def test_killed_and_continued_gives_the_same_table(everything, tmp_path):
+    """SIGKILL in training, in an evaluation, and in between."""
+    output = tmp_path / "out"
+    runs = output / "runs"
+    command = [
+        sys.executable,
+        "scripts/reproduce.py",
+        "--target=table11,figure6",
+        *TINY,
+        f"--output={output}",
+    ]
+    for reached in (
+        lambda: (runs / "l2l" / "flags.txt").exists(),
+        lambda: list(runs.glob("adt_exp_am/*unfinished*")),
+        lambda: (runs / "adt_imp_am" / "classifier.keras").exists(),
+        lambda: (runs / "at_pgd" / "flags.txt").exists(),
+        lambda: (output / "parts" / "figure6-at_pgd.npz").exists(),
+    ):
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            limit = time.monotonic() + 600
+            while not reached() and process.poll() is None:
+                assert time.monotonic() < limit
+                time.sleep(0.05)
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+    done = run(*["reproduce", *command[2:]])
+    assert "there already" in done.stdout
+    for name in ("table11.md", "figure6.md"):
+        expected = (everything / name).read_text()
+        found = (output / name).read_text()
+        assert found.replace(str(output), str(everything)) == expected

@@ -1,0 +1,371 @@
+"""Targets, scales and plans: all that is data fits together."""
+
+import json
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adt_tf import attacks, evaluation, methods, reproduction
+from adt_tf.reproduction import (
+    claims,
+    costs,
+    evaluations,
+    paired,
+    paper,
+    plan,
+    registry,
+    scales,
+    tables,
+)
+from adt_tf.reproduction.targets import TARGETS
+
+ROOT = pathlib.Path(__file__).parents[1]
+TABLES = [name for name, target in TARGETS.items() if target.protocol]
+TABLES = [name for name in TABLES if name.startswith("table")]
+FIGURES = [name for name in TARGETS if name.startswith("figure")]
+
+
+@pytest.fixture(scope="module")
+def configure():
+    """Parses flags as scripts/reproduce.py does."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import common
+
+    def parsed(arguments):
+        values = common.parse_experiment(arguments)
+        return reproduction.Configuration(
+            common.experiment_config(values),
+            lambda workdir: common.claim_workdir(workdir, values),
+        )
+
+    yield parsed
+    sys.path.remove(str(ROOT / "scripts"))
+
+
+@pytest.fixture
+def study(configure, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+
+    def make(scale="tiny", **given):
+        return reproduction.Study(
+            scales.get(scale), tmp_path / "out", configure, **given
+        )
+
+    return make
+
+
+def test_every_table_and_figure_is_a_target():
+    expected = [f"table{n}" for n in range(1, 12)]
+    expected += [f"figure{n}" for n in (1, 2, 4, 5, 6, 7)]
+    assert set(TARGETS) == {*expected, "claims"}
+    assert reproduction.choose(["all"]) == list(TARGETS)
+    assert list(TARGETS)[-1] == "claims"
+    with pytest.raises(ValueError, match="drawing"):
+        reproduction.choose(["table1", "figure3"])
+    with pytest.raises(ValueError, match="--target must be some of table1"):
+        reproduction.choose(["table12"])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_and_columns_are_the_papers(name):
+    theirs, target = paper.numbers(name), TARGETS[name]
+    assert set(target.rows) == set(theirs)
+    runs = [run for run in target.rows.values() if run]
+    assert set(runs) <= set(registry.RUNS)
+    assert set(target.compared) | set(target.compared.values()) <= set(theirs)
+    protocol = scales.get("paper").protocols[target.protocol]
+    for row in theirs.values():
+        for column in set(row) - {"A_nat", "A_rob"}:
+            assert tables._ATTACKS[column] in protocol.attacks
+
+
+@pytest.mark.parametrize("scale", scales.SCALES)
+def test_every_run_has_its_flags_at_every_scale(scale, study):
+    made = study(scale)
+    for name in registry.RUNS:
+        config = made.config(name, 0)
+        taken = methods.arguments(config["method"])
+        for argument in ("beta", "num_steps", "width_factor"):
+            assert config[argument] is None or argument in taken
+        assert (
+            name.replace("trades-trades", "trades").find(config["method"]) >= 0
+        ), (name, config["method"])
+        if "beta" in name:
+            assert f"beta{config['beta']:g}" in name
+        if "lambda" in name:
+            assert f"lambda{config['entropy_weight']:g}" in name
+        if name.startswith("rice"):
+            assert config["keep_best"] and config["validation_examples"]
+            assert (config["weight_decay"], config["batch_size"]) == (5e-4, 128)
+        size = {
+            "paper": (
+                None,
+                name.startswith(("trades", "rice"))
+                and "wrn-34-10"
+                or "wrn-28-10",
+            ),
+            "mini": (5000, "wrn-10-1"),
+            "tiny": (512, "small_cnn"),
+        }[scale]
+        assert (config["train_examples"], config["network"]) == size
+        if scale == "mini":
+            assert config["epochs"] == 8
+        if scale != "tiny" and "-" in name and name.startswith("svhn"):
+            assert config["dataset"] == "svhn_cropped"
+            assert config["epsilon"] == pytest.approx(4 / 255)
+
+
+def test_protocols_are_those_of_the_flagfiles():
+    for name, protocol in scales.get("paper").protocols.items():
+        text = (ROOT / "flags" / "protocols" / f"{name}.flags").read_text()
+        (line,) = re.findall(r"(?m)^--attacks=(.*)$", text)
+        assert list(protocol.attacks) == line.split(",")
+        assert all(a == b for a, b in protocol.attacks.items())
+        assert "--independent" in text
+        for smaller in ("mini", "tiny"):
+            attacks_there = scales.get(smaller).protocols[name].attacks
+            assert set(attacks_there) <= set(protocol.attacks)
+
+
+@pytest.mark.parametrize("scale", scales.SCALES)
+def test_plan_of_everything(scale, study):
+    made = study(scale)
+    text = reproduction.describe(list(TARGETS), made, measure=False)
+    for run in registry.RUNS:
+        assert f"train   {run} " in text
+    # Each run is planned once, and shared afterwards.
+    assert text.count("to do train   at_pgd ") == 1
+    assert text.count("        train   at_pgd ") >= 4
+    assert "unknown" in text and not made.output.exists()
+
+
+def test_plan_multiplies_measured_costs(study):
+    made = study("mini")
+    config = made.config("at_pgd", 0)
+    costs.Book(made.output).note_step(config, 0.5, "here")
+    costs.Book(made.output)._note("gradients", "wrn-10-1", 0.001, "here")
+    text = reproduction.describe(["table1"], made, measure=False)
+    # 8 epochs of 78 steps; 1000 images under 1+20+100+20+30+500 gradients.
+    assert "5.2 min  624 steps of 0.5 s, here" in text
+    assert "11.2 min  at most 1000 x 671 gradients of 0.001 s" in text
+
+
+def test_gradients_are_those_of_the_attacks():
+    context = {"targets": (np.zeros([4, 8, 8, 1]), [0, 1, 2, 3])}
+    for name in ("fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "exp", "fea"):
+        attack = attacks.get(name, 0.1, **context)
+        inner = getattr(attack, "attack", attack)
+        expected = inner.num_steps * inner.num_samples * attack.num_parts
+        assert costs.gradients_of(name) == expected
+
+
+def test_timed_generators_keep_the_papers_proportion():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import method_time
+
+    from adt_tf import networks
+
+    sys.path.remove(str(ROOT / "benchmarks"))
+    for network, shape, scale in (
+        ("wrn-16-4", (32, 32, 3), "mini"),
+        ("small_cnn", (8, 8, 1), "tiny"),
+    ):
+        width = scales.get(scale).timing["width_factor"]
+        generator = networks.explicit_generator(shape, width_factor=width)
+        classifier = networks.get(network, input_shape=shape)
+        ratio = method_time.multiplications(
+            generator
+        ) / method_time.multiplications(classifier)
+        assert 1.8 < ratio < 2.3
+
+
+def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
+    """Writes verdicts with these accuracies, the first images standing."""
+    count = 1000
+    outcomes = {
+        name: (np.arange(count) < share * count).astype(np.int8)
+        for name, share in shares.items()
+    }
+    report = evaluation.Report(
+        outcomes,
+        {name: name for name in shares if name != "natural"},
+        seed,
+        True,
+        {},
+    )
+    path = evaluations.path(made, run, seed, protocol)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = {
+        "command": evaluations.command(made, run, seed, protocol),
+        "classifier": classifier,
+        **report.to_dict(),
+    }
+    path.write_text(json.dumps(values))
+
+
+def fake_table6(made, lead):
+    for label, run in TARGETS["table6"].rows.items():
+        for seed in made.seeds:
+            better = lead if label == "ADT-EXP" else 0
+            fake_evaluation(
+                made,
+                run,
+                seed,
+                "rice",
+                {
+                    "natural": 0.8 + 0.01 * seed,
+                    "PGD-10": 0.5 + better,
+                    "PGD-20": 0.45 + better,
+                    "PGD-100": 0.4 + better,
+                },
+            )
+
+
+def test_table_shows_ours_and_theirs(study):
+    made = study("mini")
+    fake_table6(made, 0.05)
+    tables.write(made, "table6", TARGETS["table6"])
+    text = (made.output / "table6.md").read_text()
+    assert text.startswith("# Table 6: ")
+    low, high = evaluation.wilson_interval(450, 1000)
+    half = 50 * (high - low)
+    assert "| model | A_nat | PGD-10 | PGD-20 | PGD-100 |" in text
+    row = re.search(r"\| ADT-EXP \| (.*) \|\n\| \*paper\* \| (.*) \|", text)
+    assert row[1].split(" | ")[3] == f"45.0 ± {half:.1f}"
+    assert row[2] == "*86.49* | *56.84* | *55.43* | *55.01*"
+    # 50 images that only ADT-EXP withstands: a difference of 5 points.
+    assert re.search(r"\| ADT-EXP - AT-PGD \| 0 \| \+5.0 \| \+3\.\d to", text)
+    assert "| ADT-EXP-AM - AT-PGD | 0 | +0.0 | +0.0 to +0.0 | 1 |" in text
+    values = json.loads((made.output / "table6.json").read_text())
+    assert values["compared"][0]["p_value"] == pytest.approx(2 * 0.5**50)
+    assert values["accuracy"]["AT-PGD"][0]["PGD-20"]["value"] == 45.0
+
+
+def test_table_of_seeds_and_rows(study):
+    made = study("mini", seeds=(0, 1, 2), rows=("rice-at_pgd", "rice-adt_exp"))
+    fake_table6(made, 0.0)
+    tables.write(made, "table6", TARGETS["table6"])
+    text = (made.output / "table6-seeds0_1_2.md").read_text()
+    assert "| AT-PGD | 81.0 ± 1.0 | 50.0 ± 0.0 |" in text
+    assert "ADT-EXP-AM" not in text.split("Measured by")[0]
+    assert "rice-at_pgd-seed2" in text
+    assert "--seeds=0,1,2" in text
+
+
+def test_table_says_what_is_weaker(study):
+    made = study("mini")
+    for run in TARGETS["table3"].rows.values():
+        fake_evaluation(made, run, 0, "spsa", {"natural": 0.9, "SPSA-256": 0.5})
+    tables.write(made, "table3", TARGETS["table3"])
+    text = (made.output / "table3.md").read_text()
+    assert "the first 200 test images" in text
+    assert re.search(r"\| AT-PGD \| 50.0 ± 3.1 \| - \| - \| - \|", text)
+    made = study("tiny")
+    heading = tables._heading("FeaAttack", made.scale.protocols["paper"])
+    assert heading == "FeaAttack (here fea-2)"
+
+
+def test_evaluation_is_reused_only_if_it_is_the_same(study):
+    made = study("mini")
+    fake_evaluation(made, "at_pgd", 0, "spsa", {"natural": 0.9, "SPSA": 0.5})
+    assert evaluations.is_evaluated(made, "at_pgd", 0, "spsa")
+    # The same workdir at another scale, or with another classifier.
+    assert not evaluations.is_evaluated(study("tiny"), "at_pgd", 0, "spsa")
+    (made.workdir("at_pgd", 0) / "classifier.keras").write_text("another")
+    assert not evaluations.is_evaluated(made, "at_pgd", 0, "spsa")
+
+
+def test_paired_difference_is_students():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=(2, 30))
+    gap = paired.difference(a, b)
+    interval = stats.ttest_rel(a, b).confidence_interval(0.95)
+    np.testing.assert_allclose(gap[1:], [interval.low, interval.high])
+    with pytest.raises(ValueError, match="two or more pairs"):
+        paired.difference([1.0], [2.0])
+
+
+def _curve(share):
+    """A climb from 1 to 2 over 101 steps that has `share` done at 20."""
+    rate = -np.log(1 - share) / 20
+    return (2 - np.exp(-rate * np.arange(101))).tolist()
+
+
+NOISE = np.random.default_rng(0).normal(size=100)
+FIVE = ["Standard", "AT-PGD", "ADT-EXP", "ADT-EXP-AM", "ADT-IMP-AM"]
+CASES = {
+    "figure1": lambda effect: {
+        "distances": {
+            "PGD": NOISE.tolist(),
+            "samples": (NOISE[::-1] + effect).tolist(),
+        }
+    },
+    "figure2": lambda effect: {
+        "eigenvalues": {
+            name: (np.roll(NOISE, i) - effect * (i > 1)).tolist()
+            for i, name in enumerate(FIVE)
+        }
+    },
+    "figure5": lambda effect: {
+        "entropy_weight": [0, 0.001, 0.01, 0.1, 1],
+        "entropy": [2.0, 1.0, 3.0, 0.5, 2.5]
+        if effect == 0
+        else (effect * np.arange(5.0)).tolist(),
+    },
+    "figure6": lambda effect: {
+        "loss": {
+            name: _curve({1: 0.99, 0: 0.93, -1: 0.5}[effect])
+            for name in ("AT-PGD", "ADT-EXP")
+        }
+    },
+    "figure7": lambda effect: {
+        "ratios": {
+            name: (2.0 ** (-effect + np.array([-0.1, 0, 0.1, 0, 0]))).tolist()
+            for name in FIVE
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("target", CASES)
+@pytest.mark.parametrize(
+    "effect, answer", [(1, claims.YES), (-1, claims.NO), (0, claims.UNCLEAR)]
+)
+def test_claims_are_judged_by_their_statistic(target, effect, answer, study):
+    made = study()
+    made.output.mkdir()
+    path = made.output / f"{target}.json"
+    path.write_text(json.dumps(CASES[target](effect)))
+    verdicts = {v.target: v for v in claims.judge(made)}
+    assert len(verdicts) == 6
+    assert verdicts[target].answer == answer, verdicts[target].statistic
+    others = [v for k, v in verdicts.items() if k != target]
+    assert all(v.answer == claims.UNCLEAR for v in others)
+    assert all("has not been run" in v.statistic for v in others)
+
+
+@pytest.mark.parametrize(
+    "exp, answer", [(0.4, claims.YES), (0.5, claims.YES), (0.6, claims.NO)]
+)
+def test_claim_about_attacks(exp, answer, study):
+    made = study()
+    for run in TARGETS["table4"].rows.values():
+        shares = {"natural": 1, "PGD-20": 0.5, "EXP-20": exp}
+        fake_evaluation(made, run, 0, "distributional", shares)
+    (made.output / "table4.json").write_text("{}")
+    (verdict,) = [v for v in claims.judge(made) if v.target == "table4"]
+    assert verdict.answer == answer
+    claims.write(made, "claims", TARGETS["claims"])
+    assert f"**{answer}**" in (made.output / "claims.md").read_text()
+
+
+def test_a_failing_target_does_not_stop_the_others(study, capsys):
+    made = study(flags=("--dataset=nowhere.npz",))
+    with pytest.raises(ValueError, match="figure1: .*nowhere.npz"):
+        plan.reproduce(["figure1", "table8"], made)
+    assert (made.output / "table8.md").is_file()
+    assert not (made.output / "figure1.md").exists()
