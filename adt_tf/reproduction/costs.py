@@ -79,7 +79,13 @@ class Book:
     def note_step(
         self, config: dict[str, Any], seconds: float, source: str
     ) -> None:
-        """Keeps the cost of a step."""
+        """Keeps the cost of a step, unless a smaller one is known.
+
+        What else a machine does can only make a step longer.
+        """
+        known = self.step(config)
+        if known and known.seconds <= seconds:
+            return
         self._note("steps", _step_key(config), seconds, source)
 
     def measure_step(self, config: dict[str, Any]) -> Cost:
