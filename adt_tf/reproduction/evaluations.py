@@ -10,7 +10,7 @@ import gc
 import pathlib
 from typing import Any
 
-from adt_tf import assessment
+from adt_tf import assessment, provenance
 from adt_tf import workdir as workdirs
 from adt_tf.reproduction import parts
 from adt_tf.reproduction.study import Study
@@ -95,6 +95,7 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
             "data_dir": config["data_dir"],
             "network": config["network"],
             "epsilon": config["epsilon"],
+            "commit": provenance.commit(),
         },
         seed=config["seed"],
         independent=True,

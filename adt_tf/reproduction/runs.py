@@ -7,10 +7,9 @@ import pathlib
 import time
 from typing import Any
 
-import tensorflow as tf
-
 from adt_tf import data
 from adt_tf import workdir as workdirs
+from adt_tf.checkpoints import Checkpoints
 from adt_tf.experiment import Experiment
 from adt_tf.reproduction import costs
 from adt_tf.reproduction.study import Study
@@ -48,13 +47,12 @@ def load_attack(study: Study, run: str, seed: int) -> Any:
     """The attack of a finished run, with its networks as they were trained."""
     experiment = Experiment.from_config(study.config(run, seed))
     folder = study.workdir(run, seed) / "checkpoints"
-    path = tf.train.latest_checkpoint(str(folder))
-    if path is None:
+    store = Checkpoints(folder, experiment.trainer.checkpoint())
+    if store.restore() is None:
         raise ValueError(
             f"{folder} holds no checkpoint, so the generator of this run is "
             "lost. Delete its workdir to train it again."
         )
-    experiment.trainer.checkpoint().restore(path).assert_consumed()
     return experiment.trainer.attack
 
 
