@@ -187,7 +187,7 @@ def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
     """Writes verdicts with these accuracies, the first images standing."""
     count = 1000
     outcomes = {
-        name: (np.arange(count) < share * count).astype(np.int8)
+        name: (np.arange(count) < round(share * count)).astype(np.int8)
         for name, share in shares.items()
     }
     report = evaluation.Report(
