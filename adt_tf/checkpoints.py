@@ -69,6 +69,7 @@ class Checkpoints:
         keep: How many to keep.
         milestone: Of those at a multiple of so many steps the last is kept as
             well: `restore(milestone=True)` goes back to it.
+        writes: False reads what another process writes, and changes nothing.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class Checkpoints:
         *,
         keep: int = 2,
         milestone: int = 1,
+        writes: bool = True,
     ):
         self.directory = pathlib.Path(directory)
         self.state = state
         self.keep = keep
         self.milestone = milestone
-        for path in self.directory.glob(f"{_PARTIAL}*"):
+        self.writes = writes
+        for path in self.directory.glob(f"{_PARTIAL}*") if writes else ():
             shutil.rmtree(path)
 
     def save(
@@ -93,6 +96,8 @@ class Checkpoints:
 
         Raises `OSError` where it cannot; those before it are then untouched.
         """
+        if not self.writes:
+            return
         name = f"step-{step:08d}"
         if rollbacks:
             name = f"rollback-{rollbacks}-{name}"

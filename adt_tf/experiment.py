@@ -11,14 +11,23 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import time
+import zlib
 from typing import Any
 
 import keras
 
-from adt_tf import callbacks, data, methods, networks, provenance
+from adt_tf import (
+    callbacks,
+    data,
+    distribution,
+    methods,
+    networks,
+    precision,
+    provenance,
+)
 from adt_tf import workdir as workdirs
 from adt_tf.checkpoints import Policy
-from adt_tf.optimizers import SGD
+from adt_tf.optimizers import SGD, innermost
 from adt_tf.resume import train_to_the_end
 from adt_tf.trainer import AdversarialTrainer
 
@@ -77,6 +86,30 @@ class Experiment:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Experiment:
         """Builds a run from the values of the flags in scripts/common.py."""
+        # First of all: other machines are to be met before anything is done.
+        strategy = distribution.get(config["distribute"])
+        if (
+            distribution.is_multiworker(strategy)
+            and config["on_nonfinite"] == "rollback"
+        ):
+            raise ValueError(
+                "--on_nonfinite=rollback needs all devices in one process: "
+                "with --distribute=multiworker use --on_nonfinite=stop."
+            )
+        distribution.check_divisible(
+            strategy,
+            batch_size=config["batch_size"],
+            validation_examples=config["validation_examples"],
+        )
+        same = {k: config[k] for k in set(config) - {"data_dir", "download"}}
+        distribution.check_equal(
+            strategy, "flags", zlib.crc32(repr(sorted(same.items())).encode())
+        )
+        with strategy.scope(), precision.policy(config["precision"]):
+            return cls._from_config(config)
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> Experiment:
         for name in ("epochs", "batch_size"):
             if config[name] < 1:
                 raise ValueError(
@@ -162,6 +195,11 @@ class Experiment:
             _MAX_ROLLBACKS[config["on_nonfinite"]],
         )
 
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process is the one of all workers that writes."""
+        return distribution.is_chief(self.trainer.distribute_strategy)
+
     def train(self, workdir: str | pathlib.Path) -> None:
         """Trains to the end, from the newest checkpoint in the workdir."""
         workdir = pathlib.Path(workdir)
@@ -169,11 +207,14 @@ class Experiment:
         if path.exists():
             print(f"{workdir} is finished: {self.epochs} epochs.")
             return
-        provenance.record(workdir / workdirs.PROVENANCE, self.train_data)
+        if self.is_chief:
+            provenance.record(workdir / workdirs.PROVENANCE, self.train_data)
         start = time.time()
         train_to_the_end(
             self, workdir, lambda save: self._callbacks(workdir, save)
         )
+        if not self.is_chief:
+            return
         workdirs.save_classifier(self.trainer.classifier, path)
         print(
             f"Trained in {time.time() - start:.0f} s. The classifier is {path}"
@@ -184,11 +225,13 @@ class Experiment:
     ) -> list[keras.callbacks.Callback]:
         """In order: averaged weights, the state, measures, logs."""
         chosen = []
-        if self.trainer.optimizer.use_ema:
+        if innermost(self.trainer.optimizer).use_ema:
             chosen.append(keras.callbacks.SwapEMAWeights(swap_on_epoch=True))
         chosen.append(save)
         if self.epsilon_warmup:
             chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
+        if not self.is_chief:
+            return chosen
         if self.keep_best:
             chosen.append(
                 callbacks.RobustCheckpoint(

@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import checks, networks, seeds, transport
+from adt_tf import checks, networks, precision, seeds, transport
 
 Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 Objective = Callable[..., Value]
@@ -34,7 +34,11 @@ def logits_of(
     shape = tf.shape(x)
     flat = tf.reshape(x, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
     flat = tf.ensure_shape(flat, [None, *x.shape[2:]])
-    logits = tf.cast(classifier(flat, training=training), tf.float32)
+
+    def run(images):
+        return tf.cast(classifier(images, training=training), tf.float32)
+
+    logits = run(flat) if training else precision.guarded(classifier, run, flat)
     if len(logits.shape) != 2:
         raise ValueError(
             "The classifier must return logits of shape (batch, classes). "

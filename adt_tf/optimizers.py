@@ -1,10 +1,22 @@
-"""SGD with weight decay as an L2 term in the gradient, as PyTorch has it."""
+"""SGD with weight decay as PyTorch has it; one loss scale for two optimisers.
+
+Under `mixed_float16` Keras multiplies the loss, so that gradients do not
+vanish, and skips a step whose gradients overflow. The classifier's optimiser
+and the attack's share a backward pass, hence one scale: the smaller of theirs.
+Each adapts its own, and skips its own steps.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import keras
+import tensorflow as tf
+
+from adt_tf import distribution
+
+# An optimiser without loss scaling gives back the very loss it is given.
+_ONE = 1.0
 
 
 @keras.saving.register_keras_serializable("adt_tf")
@@ -42,3 +54,42 @@ class SGD(keras.optimizers.SGD):
     def get_config(self) -> dict[str, Any]:
         """Returns what rebuilds the optimiser."""
         return {**super().get_config(), "l2": self.l2}
+
+
+def scaled_like(optimizer: Any, other: Any) -> Any:
+    """Returns `other`, with loss scaling of its own if `optimizer` has it."""
+    scaling = keras.optimizers.LossScaleOptimizer
+    if isinstance(optimizer, scaling) and not isinstance(other, scaling):
+        return scaling(other)
+    return other
+
+
+def innermost(optimizer: Any) -> Any:
+    """Returns the optimiser inside loss scaling, or the optimiser itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def common_scale(optimizers: list[Any]) -> Any:
+    """The factor of a loss whose gradients several optimisers share."""
+    scales = [optimizer.scale_loss(_ONE) for optimizer in optimizers]
+    if all(scale is _ONE for scale in scales):
+        return _ONE
+    return tf.reduce_min(tf.stack(scales))
+
+
+def apply(
+    optimizer: Any, gradients: list[Any], variables: list[Any], scale: Any
+) -> None:
+    """Applies gradients of a loss that was multiplied by `scale`.
+
+    Where one replica's gradients overflow, all must skip the step, or they
+    would wait for each other for ever.
+    """
+    if not variables:
+        return
+    if scale is not _ONE:
+        factor = optimizer.scale_loss(_ONE) / scale
+        gradients = [g if g is None else g * factor for g in gradients]
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        gradients = distribution.agree_on_finite(gradients)
+    optimizer.apply(gradients, variables)

@@ -21,7 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import checks, data
+from adt_tf import checks, data, distributed_fit, distribution
 from adt_tf.callbacks.save_state import EpochDone, NotFinite, SaveState
 from adt_tf.checkpoints import Checkpoints
 from adt_tf.files import write_text
@@ -45,8 +45,17 @@ def train_to_the_end(
         experiment.trainer.checkpoint(),
         keep=experiment.policy.keep,
         milestone=steps,
+        writes=experiment.is_chief,
     )
-    record = store.restore() or {"step": 0, "metrics": None}
+    strategy = experiment.trainer.distribute_strategy
+
+    def restored():
+        record = store.restore() or {"step": 0, "metrics": None}
+        # All workers must have read before the chief writes again.
+        distribution.check_equal(strategy, "checkpoint", record["step"])
+        return record
+
+    record = restored()
     if record["step"]:
         print(
             f"Going on after step {record['step']} of "
@@ -55,7 +64,8 @@ def train_to_the_end(
     _make_metrics(experiment)
     with _sigterm() as asked:
         while record["step"] < steps * experiment.epochs:
-            _drop_rows(workdir / "metrics.csv", record["step"] // steps)
+            if experiment.is_chief:
+                _drop_rows(workdir / "metrics.csv", record["step"] // steps)
             save = SaveState(
                 store,
                 experiment.policy,
@@ -70,15 +80,21 @@ def train_to_the_end(
                 pass
             except NotFinite as error:
                 _go_back(experiment, store, error)
-            record = store.restore()
+            # And the chief must have written before the others read.
+            distribution.check_equal(strategy, "step", save.step)
+            record = restored()
 
 
 def _make_metrics(experiment: Any) -> None:
     """Keras makes those of `compile` at the first step: too late to restore."""
     logits = tf.zeros([1, experiment.train_data.num_classes])
     labels = tf.zeros([1], tf.int32)
-    experiment.trainer.compute_metrics(None, labels, logits)
-    experiment.trainer.reset_metrics()
+    trainer = experiment.trainer
+    with trainer.distribute_strategy.scope():
+        trainer.distribute_strategy.run(
+            trainer.compute_metrics, (None, labels, logits)
+        )
+    trainer.reset_metrics()
 
 
 def _fit(
@@ -88,7 +104,8 @@ def _fit(
     held_out, size = experiment.validation_data, experiment.batch_size
     epoch, position = divmod(save.step, save.steps_per_epoch)
     try:
-        experiment.trainer.fit(
+        distributed_fit.fit(
+            experiment.trainer,
             data.train_pipeline(
                 experiment.train_data,
                 batch_size=size,
@@ -98,7 +115,6 @@ def _fit(
             ),
             validation_data=held_out and data.eval_pipeline(held_out, size),
             steps_per_epoch=save.steps_per_epoch - position,
-            shuffle=False,
             initial_epoch=epoch,
             epochs=experiment.epochs,
             callbacks=callbacks,
@@ -130,7 +146,7 @@ def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:
     depend on the clock and on signals, and the run would with it.
     """
     trainer, bound = experiment.trainer, experiment.max_rollbacks
-    done = int(trainer.rollbacks)
+    done = int(trainer.rollbacks.numpy())
     indices = data.batch_indices(
         experiment.train_data,
         batch_size=experiment.batch_size,

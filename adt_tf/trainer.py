@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import checks, losses, seeds
+from adt_tf import checks, distribution, losses, optimizers, seeds
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
 
@@ -90,7 +90,12 @@ class AdversarialTrainer(keras.Model):
                 f"without networks: {attack} has nothing to train."
             )
         checks.check_classifier(classifier)
-        super().__init__(name="adversarial_trainer")
+        # Images reach the classifier in float32 whatever it computes in.
+        super().__init__(
+            name="adversarial_trainer",
+            dtype=classifier.dtype_policy,
+            autocast=False,
+        )
         self.classifier = classifier
         self.attack = attack
         self.robust_loss = loss
@@ -136,15 +141,19 @@ class AdversarialTrainer(keras.Model):
         # The loop runs in graph mode around a step that XLA may compile, so
         # the train_step as a whole is not jitted.
         self.inner_jit_compile = use_xla(jit_compile)
-        self.attack_optimizer = keras.optimizers.get(
-            attack_optimizer or keras.optimizers.Adam(2e-4, beta_1=0.5)
-        )
         super().compile(
             optimizer=optimizer,
             metrics=list(metrics or ()),
             jit_compile=False,
             **arguments,
         )
+        with self.distribute_strategy.scope():
+            self.attack_optimizer = optimizers.scaled_like(
+                self.optimizer,
+                keras.optimizers.get(
+                    attack_optimizer or keras.optimizers.Adam(2e-4, beta_1=0.5)
+                ),
+            )
 
     def checkpoint(self) -> tf.train.Checkpoint:
         """Returns all that the next step depends on, ready to save.
@@ -157,9 +166,11 @@ class AdversarialTrainer(keras.Model):
             "optimizer": self.optimizer,
             "rollbacks": self.rollbacks,
         }
-        self.optimizer.build(self.classifier.trainable_variables)
+        with self.distribute_strategy.scope():
+            self.optimizer.build(self.classifier.trainable_variables)
+            if self.attack_networks:
+                self.attack_optimizer.build(self._attack_variables())
         if self.attack_networks:
-            self.attack_optimizer.build(self._attack_variables())
             parts["attack_optimizer"] = self.attack_optimizer
             for i, network in enumerate(self.attack_networks):
                 parts[f"attack_network_{i}"] = network
@@ -186,33 +197,38 @@ class AdversarialTrainer(keras.Model):
         phi = self._attack_variables()
         clock = self.optimizer if theta else self.attack_optimizer
         seed = seeds.fold(seeds.make(self.seed), _TRAIN)
-        seed = seeds.fold(seed, clock.iterations)
+        step = tf.convert_to_tensor(clock.iterations)
+        seed = seeds.fold(seed, step)
         seed += tf.stack([0, tf.cast(self.rollbacks, tf.int32)])
         x, y, weights = self._unpack(data)
+        # Optimisers sum the gradients of replicas, so each gives its share.
+        share, replicas = distribution.share_of_batch(x)
         solution = self._solve(x, y, seed)
+        scale = optimizers.common_scale(
+            ([self.optimizer] if theta else [])
+            + ([self.attack_optimizer] if phi else [])
+        )
         with tf.GradientTape() as tape:
             batch, outcome = self._outer(x, y, solution, seed, training=True)
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
-            loss += tf.add_n(penalties) if penalties else 0.0
+            penalty = tf.add_n(penalties) if penalties else 0.0
             saddle = loss + tf.reduce_mean(batch.regularizer)
-            # Optimisers sum the gradients of replicas.
-            strategy = tf.distribute.get_strategy()
-            shared = saddle / strategy.num_replicas_in_sync
-            scaled = self.optimizer.scale_loss(shared)
+            total = share * saddle + penalty / replicas
+            scaled = scale * total
         gradients = tape.gradient(scaled, [*theta, *phi])
         # Loss scaling expects gradients to overflow, and then skips the step.
         scaling = keras.optimizers.LossScaleOptimizer
         checked = [] if isinstance(self.optimizer, scaling) else gradients
-        gradients = checks.assert_finite([saddle, *checked], then=gradients)
-        if theta:
-            self.optimizer.apply(gradients[: len(theta)], theta)
-        if phi:
-            # The classifier's optimiser undoes its own loss scaling only.
-            scale = self.optimizer.scale_loss(tf.constant(1.0))
-            ascent = [-g / scale for g in gradients[len(theta) :]]
-            self.attack_optimizer.apply(ascent, phi)
-        return self._report(x, y, weights, loss, batch, outcome)
+        gradients = checks.assert_finite([total, *checked], then=gradients)
+        descent, ascent = gradients[: len(theta)], gradients[len(theta) :]
+        optimizers.apply(self.optimizer, descent, theta, scale)
+        optimizers.apply(
+            self.attack_optimizer, [-g for g in ascent], phi, scale
+        )
+        # A step that loss scaling skips counts: data and noise go on.
+        clock.iterations.assign(step + 1)
+        return self._report(x, y, weights, loss + penalty, batch, outcome)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Attacks a batch; reports clean and adversarial accuracy."""

@@ -97,6 +97,18 @@ def define_experiment_flags(
         "A loss that is not finite: stop, or go back to the last epoch's end, "
         "with other noise, at most 3 times.",
     )
+    choice(
+        "precision",
+        "float32",
+        ["float32", "mixed_float16", "mixed_bfloat16"],
+        "Of what lies between a network's first and last layer.",
+    )
+    choice(
+        "distribute",
+        "none",
+        ["none", "mirrored", "multiworker"],
+        "All GPUs of this machine, or all machines of TF_CONFIG.",
+    )
 
 
 def define_workdir() -> None:
@@ -269,8 +281,10 @@ def _import_tensorflow_quietly() -> None:
 
         # It warns of repeated tracing wherever several attacks are run.
         tf.get_logger().setLevel("ERROR")
-        tf.config.list_logical_devices()
-        tfp.distributions.Normal(0.0, 1.0)
+        # Other machines can be met only before there are devices.
+        if flags.FLAGS.flag_values_dict().get("distribute") != "multiworker":
+            tf.config.list_logical_devices()
+            tfp.distributions.Normal(0.0, 1.0)
     finally:
         os.dup2(kept, 2)
         os.close(kept)

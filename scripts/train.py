@@ -20,7 +20,8 @@ def main() -> None:
     from adt_tf import experiment
 
     run = experiment.Experiment.from_config(common.experiment_config())
-    common.claim_workdir(flags.FLAGS.workdir)
+    if run.is_chief:
+        common.claim_workdir(flags.FLAGS.workdir)
     run.train(flags.FLAGS.workdir)
 
 

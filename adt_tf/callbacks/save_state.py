@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from adt_tf import distribution
 from adt_tf.checkpoints import Checkpoints, Policy
 
 # What a shell reports of a process that SIGTERM has ended.
@@ -87,7 +88,7 @@ class SaveState(keras.callbacks.Callback):
         """Saves what the epoch before has left, or takes up its metrics."""
         if not self.first_epoch:
             self._save()
-            self._stop_if_asked()
+            self._stop_if(self._any_worker(self.stop_asked())[0])
             if self.begun_in_mid_epoch:
                 raise EpochDone
         elif self.metrics:
@@ -106,13 +107,13 @@ class SaveState(keras.callbacks.Callback):
         if step % self.steps_per_epoch == 0:
             return
         waited = time.monotonic() - self.saved_at
-        if (
-            (policy.steps and step % policy.steps == 0)
-            or (policy.minutes and waited >= 60 * policy.minutes)
-            or self.stop_asked()
-        ):
+        due = (policy.steps and step % policy.steps == 0) or (
+            policy.minutes and waited >= 60 * policy.minutes
+        )
+        due, stop = self._any_worker(bool(due), self.stop_asked())
+        if due or stop:
             self._save([v.numpy().tolist() for v in self._metric_variables()])
-            self._stop_if_asked()
+            self._stop_if(stop)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Saves the end."""
@@ -128,13 +129,18 @@ class SaveState(keras.callbacks.Callback):
                 raise NotFinite("A weight", self.step - 1)
         self.store.save(
             step=self.step,
-            rollbacks=int(trainer.rollbacks),
+            rollbacks=int(trainer.rollbacks.numpy()),
             record={"step": self.step, "metrics": metrics},
         )
         self.saved_at = time.monotonic()
 
-    def _stop_if_asked(self) -> None:
-        if self.stop_asked():
+    def _any_worker(self, *flags: bool) -> list[bool]:
+        """What one worker wants all do, so that all are at the same step."""
+        strategy = self.model.distribute_strategy
+        return distribution.any_worker(strategy, *flags)
+
+    def _stop_if(self, asked: bool) -> None:
+        if asked:
             print(
                 f"\nStopped by SIGTERM after step {self.step}. The state is "
                 f"saved in {self.store.directory}; repeat the command to go "

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import keras
 
+from adt_tf import precision
 from adt_tf.networks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import batch_normalization, convolution
@@ -100,17 +101,20 @@ def implicit_generator(
             units,
             activation="relu",
             kernel_initializer=initializers.linear(),
+            dtype=precision.full(),
             name=f"latent_dense{index}",
         )(encoded)
-    encoded = keras.layers.Reshape((height, width, 1), name="latent_channel")(
-        encoded
-    )
-    x = keras.layers.Concatenate(name="conditioning_and_latent")(
-        [conditioning, encoded]
-    )
+    encoded = keras.layers.Reshape(
+        (height, width, 1), dtype=precision.full(), name="latent_channel"
+    )(encoded)
+    x = keras.layers.Concatenate(
+        dtype=precision.full(), name="conditioning_and_latent"
+    )([conditioning, encoded])
     x = _trunk(x, width_factor, initializers)
     x = _head(x, input_shape[-1], initializers)
-    outputs = keras.layers.Activation("tanh", name="tanh")(x)
+    outputs = keras.layers.Activation(
+        "tanh", dtype=precision.full(), name="tanh"
+    )(x)
     return keras.Model([conditioning, z], outputs, name="implicit_generator")
 
 
@@ -142,7 +146,9 @@ def point_generator(
     conditioning = _conditioning_input(input_shape)
     x = _trunk(conditioning, width_factor, initializers)
     x = _head(x, input_shape[-1], initializers)
-    outputs = keras.layers.Activation("tanh", name="tanh")(x)
+    outputs = keras.layers.Activation(
+        "tanh", dtype=precision.full(), name="tanh"
+    )(x)
     return keras.Model(conditioning, outputs, name="point_generator")
 
 
@@ -157,7 +163,9 @@ def _trunk(
     """Applies a convolution and the residual blocks."""
     narrow = arguments.scaled_width(256, width_factor)
     wide = arguments.scaled_width(512, width_factor)
-    x = _normalized_convolution(x, narrow, 3, initializers, "stem")
+    x = _normalized_convolution(
+        x, narrow, 3, initializers, "stem", dtype=precision.full()
+    )
     x = keras.layers.ReLU(name="stem_relu")(x)
     # The paper's table has 512 filters in all three blocks; its authors' code
     # brings the last one back to 256.
@@ -192,12 +200,15 @@ def _normalized_convolution(
     kernel_size: int,
     initializers: Initializers,
     name: str,
+    *,
+    dtype: str | None = None,
 ) -> keras.KerasTensor:
     x = convolution(
         x,
         filters,
         kernel_size,
         kernel_initializer=initializers.small_normal(),
+        dtype=dtype,
         name=name,
     )
     return batch_normalization(f"{name}_normalization")(x)
@@ -211,5 +222,6 @@ def _head(
         filters,
         3,
         kernel_initializer=initializers.small_normal(),
+        dtype=precision.full(),
         name="head",
     )

@@ -9,6 +9,7 @@ Both follow PyTorch's conventions, so that weights trained there fit.
 """
 
 import keras
+import tensorflow as tf
 
 
 def convolution(
@@ -18,6 +19,7 @@ def convolution(
     *,
     strides: int = 1,
     kernel_initializer: keras.initializers.Initializer,
+    dtype: str | None = None,
     name: str,
 ) -> keras.KerasTensor:
     """Applies a convolution without bias, padded by `kernel_size // 2`.
@@ -32,6 +34,7 @@ def convolution(
         kernel_size: Side of the kernel, odd.
         strides: Step of the kernel in both directions.
         kernel_initializer: Initialiser of the kernel.
+        dtype: Of the computation, unless the one of Keras' policy.
         name: Name of the layer.
 
     Returns:
@@ -60,6 +63,7 @@ def convolution(
         padding=padding,
         use_bias=False,
         kernel_initializer=kernel_initializer,
+        dtype=dtype,
         name=name,
     )(x)
 
@@ -68,7 +72,8 @@ def batch_normalization(name: str) -> keras.layers.BatchNormalization:
     """Returns batch normalisation with PyTorch's defaults.
 
     Keras' momentum is the weight of the old statistics, PyTorch's that of the
-    new ones: 0.9 here is 0.1 there.
+    new ones: 0.9 here is 0.1 there. Built in the scope of a strategy of
+    tf.distribute, it takes its statistics from the batch of all replicas.
 
     Args:
         name: Name of the layer.
@@ -82,5 +87,8 @@ def batch_normalization(name: str) -> keras.layers.BatchNormalization:
     1e-05
     """
     return keras.layers.BatchNormalization(
-        momentum=0.9, epsilon=1e-5, name=name
+        momentum=0.9,
+        epsilon=1e-5,
+        synchronized=tf.distribute.has_strategy(),
+        name=name,
     )

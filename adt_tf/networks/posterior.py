@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import keras
 
+from adt_tf import precision
 from adt_tf.networks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import batch_normalization
@@ -85,6 +86,7 @@ def posterior(
             padding=padding,
             use_bias=False,
             kernel_initializer=initializers.small_normal(),
+            dtype=precision.full() if index == 1 else None,
             name=f"convolution{index}",
         )(x)
         x = batch_normalization(f"normalization{index}")(x)
@@ -93,6 +95,7 @@ def posterior(
     outputs = keras.layers.Dense(
         2 * latent_size,
         kernel_initializer=initializers.linear(),
+        dtype=precision.full(),
         name="mean_and_raw_variance",
     )(x)
     return keras.Model(perturbations, outputs, name="posterior")

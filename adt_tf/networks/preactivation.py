@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import keras
 
+from adt_tf import precision
 from adt_tf.networks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import batch_normalization, convolution
@@ -99,6 +100,7 @@ def preactivation_network(
         stem_filters,
         3,
         kernel_initializer=initializers.fan_out_normal(),
+        dtype=precision.full(),
         name="stem",
     )
     for stage_index, stage in enumerate(stages, start=1):
@@ -114,7 +116,10 @@ def preactivation_network(
     x = keras.layers.ReLU(name="features")(x)
     x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
     logits = keras.layers.Dense(
-        num_classes, kernel_initializer=initializers.linear(), name="logits"
+        num_classes,
+        kernel_initializer=initializers.linear(),
+        dtype=precision.full(),
+        name="logits",
     )(x)
     return keras.Model(images, logits, name=name)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import keras
 
+from adt_tf import precision
 from adt_tf.networks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import batch_normalization, convolution
@@ -61,12 +62,16 @@ def small_cnn(
             3,
             strides=strides,
             kernel_initializer=initializers.fan_out_normal(),
+            dtype=precision.full() if x is images else None,
             name=f"{activation_name}_convolution",
         )
         x = batch_normalization(f"{activation_name}_normalization")(x)
         x = keras.layers.ReLU(name=activation_name)(x)
     x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
     logits = keras.layers.Dense(
-        num_classes, kernel_initializer=initializers.linear(), name="logits"
+        num_classes,
+        kernel_initializer=initializers.linear(),
+        dtype=precision.full(),
+        name="logits",
     )(x)
     return keras.Model(images, logits, name="small_cnn")

@@ -1,0 +1,203 @@
+"""Training on several devices or machines, by tf.distribute.
+
+    strategy = distribution.get("multiworker")      # TF_CONFIG says with whom
+    with strategy.scope():
+        trainer = ...                               # built and compiled here
+    distributed_fit.fit(trainer, batches, steps_per_epoch=100, epochs=3)
+
+Every replica solves the inner problem of its part of the batch alone; what
+they share is the sum of the weights' gradients and, in the outer step, the
+statistics of batch normalisation. The noise of an image is a function of
+(seed, step, image), wherever it is drawn, so the result is that of one device
+with the whole batch, to rounding. (Feature scattering couples the images of a
+batch: there it is those of a replica that are coupled.)
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+STRATEGIES = ("none", "mirrored", "multiworker")
+_EXAMPLE = (
+    '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
+
+
+def get(name: str) -> tf.distribute.Strategy:
+    """Returns the strategy of a name, as flags give it.
+
+    Args:
+        name: `"none"`; `"mirrored"`, all GPUs of this machine (or all its
+            logical CPU devices); `"multiworker"`, all machines of `TF_CONFIG`.
+            The last one must be made before TensorFlow does anything else.
+    """
+    if name == "none":
+        return tf.distribute.get_strategy()
+    if name == "mirrored":
+        devices = tf.config.list_logical_devices(
+            "GPU"
+        ) or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([d.name for d in devices])
+    if name == "multiworker":
+        _check_tf_config(os.environ.get("TF_CONFIG"))
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    raise ValueError(
+        f"Argument `name` must be one of {', '.join(STRATEGIES)}. "
+        f"Received: name={name!r}"
+    )
+
+
+def _check_tf_config(text: str | None) -> None:
+    wanted = f"Set it on each machine with its own index, as in {_EXAMPLE}"
+    if not text:
+        raise ValueError(
+            "Several workers need the environment variable TF_CONFIG, which "
+            f"is not set. {wanted}"
+        )
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        addresses, index = cluster[task["type"]], int(task["index"])
+        fits = set(cluster) <= {"chief", "worker"} and (
+            0 <= index < len(addresses)
+        )
+    except (ValueError, KeyError, TypeError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            "The environment variable TF_CONFIG must be JSON that names the "
+            f"workers and which of them this is. {wanted} Received: {text}"
+        )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one that writes files."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or not resolver.task_type:
+        return True
+    if resolver.task_type == "chief":
+        return True
+    jobs = resolver.cluster_spec().jobs
+    return resolver.task_id == 0 and "chief" not in jobs
+
+
+def is_multiworker(strategy: tf.distribute.Strategy) -> bool:
+    """Whether other processes take part."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def check_divisible(
+    strategy: tf.distribute.Strategy, **numbers: int | None
+) -> None:
+    """Raises where a number of examples does not fit the replicas."""
+    replicas = strategy.num_replicas_in_sync
+    for name, number in numbers.items():
+        if number and number % replicas:
+            raise ValueError(
+                f"--{name} counts the examples of all replicas and must be a "
+                f"multiple of their number, {replicas}. Received: {number}"
+            )
+
+
+def check_equal(
+    strategy: tf.distribute.Strategy, what: str, value: int
+) -> None:
+    """Raises where the workers differ in a number that must be the same."""
+    if not is_multiworker(strategy):
+        return
+    values = _gathered(strategy, [value])
+    if len(set(values)) > 1:
+        raise ValueError(
+            f"The workers must have the same {what}. Received, worker by "
+            f"worker: {values}"
+        )
+
+
+def any_worker(strategy: tf.distribute.Strategy, *flags: bool) -> list[bool]:
+    """Says of each flag whether it is set on any worker."""
+    if not is_multiworker(strategy):
+        return list(flags)
+    rows = np.reshape(_gathered(strategy, list(flags)), [-1, len(flags)])
+    return rows.any(axis=0).tolist()
+
+
+def _gathered(strategy: tf.distribute.Strategy, values: list[int]) -> list[int]:
+    """The values of all replicas, one after the other."""
+    own = tf.constant(values, tf.int64)
+    return _gather(strategy)(own).numpy().tolist()
+
+
+@functools.cache
+def _gather(strategy: tf.distribute.Strategy) -> Any:
+    @tf.function
+    def gather(own):
+        return strategy.gather(strategy.run(tf.identity, (own,)), axis=0)
+
+    return gather
+
+
+def split(
+    strategy: tf.distribute.Strategy, batches: tf.data.Dataset
+) -> tf.distribute.DistributedDataset:
+    """Gives each replica its part of every batch, in the order of the batch.
+
+    Each worker reads all batches and keeps its own part. The size of a batch
+    must be a multiple of the number of replicas.
+    """
+    replicas = strategy.num_replicas_in_sync
+
+    def of_worker(context):
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+
+        def parts(*batch):
+            size = batch[0].shape[0] or tf.shape(batch[0])[0]
+            return tf.data.Dataset.from_tensor_slices(
+                tuple(
+                    tf.reshape(t, [replicas, size // replicas, *t.shape[1:]])[
+                        first : first + local
+                    ]
+                    for t in batch
+                )
+            )
+
+        return batches.flat_map(parts)
+
+    return strategy.distribute_datasets_from_function(of_worker)
+
+
+def share_of_batch(x: tf.Tensor) -> tuple[Any, int]:
+    """This replica's share of the global batch, and how many replicas."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas == 1:
+        return 1.0, 1
+    size = tf.cast(tf.shape(x)[0], tf.float32)
+    return size / sum_over_replicas(size), replicas
+
+
+def agree_on_finite(gradients: list[Any]) -> list[Any]:
+    """Makes gradients not finite where another replica's are not."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return gradients
+    finite = [
+        tf.reduce_all(tf.math.is_finite(g)) for g in gradients if g is not None
+    ]
+    failures = sum_over_replicas(
+        tf.cast(~tf.reduce_all(tf.stack(finite)), tf.float32)
+    )
+    poison = tf.where(failures > 0, float("nan"), 0.0)
+    return [g if g is None else g + tf.cast(poison, g.dtype) for g in gradients]
+
+
+def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
+    """Adds up the tensors of all replicas, inside a step."""
+    return tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, value
+    )

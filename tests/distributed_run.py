@@ -1,0 +1,61 @@
+"""Trains as scripts/train.py does, and writes the weights of all networks.
+
+    python tests/distributed_run.py OUTPUT.npz WORKDIR FLAGS...
+
+LOGICAL_DEVICES=n makes n devices of the CPU. Of several workers the chief
+writes.
+"""
+
+import os
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "scripts")]
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+devices = int(os.environ.get("LOGICAL_DEVICES", "1"))
+if devices > 1:
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * devices
+    )
+
+if "TF_CONFIG" in os.environ:
+    # On a busy machine a process may get no turn for longer than the 10 s
+    # after which TensorFlow takes a worker that says nothing for dead.
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+    from tensorflow.python.eager import context
+
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=600_000,
+        shutdown_barrier_timeout_in_ms=600_000,
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=2)
+        ],
+    )
+
+import common  # noqa: E402
+
+from adt_tf import experiment  # noqa: E402
+
+
+def main(output: str, workdir: str, *flags: str) -> None:
+    values = common.parse_experiment(flags)
+    run = experiment.Experiment.from_config(common.experiment_config(values))
+    if run.is_chief:
+        common.claim_workdir(workdir, values)
+    run.train(workdir)
+    trainer = run.trainer
+    models = [trainer.classifier, *trainer.attack_networks]
+    weights = [w for model in models for w in model.get_weights()]
+    if run.is_chief:
+        np.savez(
+            output, *weights, steps=int(trainer.optimizer.iterations.numpy())
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,286 @@
+"""Many devices give the weights of one, to rounding: real processes."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adt_tf
+from adt_tf import distributed_fit, distribution, losses, methods, networks
+from tests.test_every_method import METHODS
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Ten steps, from a start at which all gradients are large.
+RUN = ["--train_examples=640", "--epochs=1", "--epsilon=0.15"]
+SHORT = ["--train_examples=128", "--epochs=1", "--epsilon=0.15"]
+# An ascent by signs makes a whole step of a rounding error wherever a gradient
+# is nearly zero. Small steps keep that small, and leave all else as it is.
+SMALL = {
+    "at_pgd": ["--step_size=0.0001"],
+    "alp": ["--step_size=0.0001"],
+    "trades": ["--step_size=0.0001"],
+    "adt_exp": ["--step_size=0.001"],
+    "adt_exp_am": ["--width_factor=0.05"],
+    "adt_imp_am": ["--width_factor=0.05"],
+    "l2l": ["--width_factor=0.05"],
+}
+
+
+def start(output, flags, **environment):
+    """Starts one process of a run; its workdir is beside its output."""
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "tests/distributed_run.py",
+            output,
+            output.with_suffix(""),
+            *flags,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def start_workers(output, flags):
+    """Starts two workers that meet on this machine."""
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for one in sockets:
+        one.close()
+    return [
+        start(
+            output,
+            [*flags, "--distribute=multiworker"],
+            TF_CONFIG=json.dumps(
+                {
+                    "cluster": {"worker": addresses},
+                    "task": {"type": "worker", "index": index},
+                }
+            ),
+        )
+        for index in range(2)
+    ]
+
+
+def finish(*processes):
+    for process in processes:
+        text, _ = process.communicate(timeout=1500)
+        assert process.returncode == 0, text
+
+
+def largest_difference(path, other):
+    with np.load(path) as first, np.load(other) as second:
+        assert first["steps"] == second["steps"]
+        return max(np.abs(first[n] - second[n]).max() for n in first.files)
+
+
+def run_mirrored(path, flags):
+    one, two = path / "none.npz", path / "mirrored.npz"
+    finish(
+        start(one, flags),
+        start(two, [*flags, "--distribute=mirrored"], LOGICAL_DEVICES="2"),
+    )
+    return largest_difference(one, two)
+
+
+def test_two_devices_give_the_weights_of_one(tmp_path):
+    """Two steps, with validation."""
+    flags = [
+        *SHORT,
+        "--method=at_pgd",
+        "--validation_examples=32",
+        *SMALL["at_pgd"],
+    ]
+    assert run_mirrored(tmp_path, flags) < 2e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method", sorted(set(methods.list()) - {"fea_scatter"})
+)
+def test_two_devices_give_the_weights_of_one_for_every_method(method, tmp_path):
+    flags = [*SHORT, f"--method={method}", *SMALL.get(method, [])]
+    assert run_mirrored(tmp_path, flags) < 5e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["adt_exp", "adt_exp_am"])
+def test_ten_steps_are_those_of_one_device(method, tmp_path):
+    flags = [*RUN, f"--method={method}", *SMALL[method]]
+    one, two = tmp_path / "none.npz", tmp_path / "multiworker.npz"
+    mirrored = run_mirrored(tmp_path, flags)
+    finish(*start_workers(two, flags))
+    workers = largest_difference(one, two)
+    print(f"\n{method}: mirrored {mirrored:.1e}, multiworker {workers:.1e}")
+    assert max(mirrored, workers) < 2e-5
+    # Only the chief writes.
+    assert len(list((tmp_path / "multiworker" / "tensorboard").iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_job_which_then_goes_on(tmp_path):
+    flags = [
+        "--train_examples=256",
+        "--epochs=4",
+        "--epsilon=0.15",
+        "--method=adt_exp",
+        "--num_steps=2",
+        "--num_samples=2",
+        "--checkpoint_steps=3",
+    ]
+    whole, killed = tmp_path / "whole.npz", tmp_path / "killed.npz"
+    finish(*start_workers(whole, flags))
+    workers = start_workers(killed, flags)
+    checkpoints = killed.with_suffix("") / "checkpoints"
+    deadline = time.time() + 900
+    while not list(checkpoints.glob("step-0000000[1-9]")):
+        assert time.time() < deadline and workers[0].poll() is None
+        time.sleep(0.05)
+    workers[1].send_signal(signal.SIGKILL)
+    workers[1].communicate()
+    text, _ = workers[0].communicate(timeout=900)
+    assert workers[0].returncode not in (0, None), text
+    assert "start all of them again" in text, text
+    assert not killed.exists()
+    finish(*start_workers(killed, flags))
+    assert largest_difference(whole, killed) == 0
+
+
+BAD_RUNS = {
+    "no TF_CONFIG": (["--distribute=multiworker"], {}, "TF_CONFIG"),
+    "no JSON": (
+        ["--distribute=multiworker"],
+        {"TF_CONFIG": "host0,host1"},
+        "must be JSON",
+    ),
+    "no such worker": (
+        ["--distribute=multiworker"],
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, '
+            '"task": {"type": "worker", "index": 1}}'
+        },
+        "must be JSON",
+    ),
+    "strategy": (["--distribute=tpu"], {}, "--distribute=tpu"),
+    "precision": (["--precision=float8"], {}, "--precision=float8"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_RUNS)
+def test_bad_combinations_get_one_clear_line(kind, tmp_path):
+    flags, environment, message = BAD_RUNS[kind]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "scripts/train.py",
+            *flags,
+            f"--workdir={tmp_path}/run",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+class Replicas:
+    num_replicas_in_sync = 4
+
+
+def test_numbers_must_fit_the_replicas():
+    distribution.check_divisible(Replicas, batch_size=64, validation_examples=0)
+    with pytest.raises(ValueError, match="--batch_size.*4. Received: 66"):
+        distribution.check_divisible(Replicas, batch_size=66)
+
+
+def test_unknown_strategies_are_refused():
+    with pytest.raises(ValueError, match="Received: name='tpu'"):
+        distribution.get("tpu")
+
+
+def test_networks_synchronise_under_a_strategy_only():
+    def synchronized(model):
+        return {
+            layer.synchronized
+            for layer in model.layers
+            if isinstance(layer, keras.layers.BatchNormalization)
+        }
+
+    def build():
+        return [
+            networks.get("small_cnn", input_shape=(8, 8, 1), width=4),
+            networks.get("wrn-10-1"),
+            *methods.adt_imp_am(
+                0.1, input_shape=(8, 8, 1), width_factor=0.01
+            ).attack.networks,
+        ]
+
+    assert {s for m in build() for s in synchronized(m)} == {False}
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        assert {s for m in build() for s in synchronized(m)} == {True}
+
+
+def test_split_keeps_every_example_once_and_in_order():
+    batches = tf.data.Dataset.from_tensor_slices(
+        (np.arange(20), np.arange(20) * 2)
+    ).batch(8)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    parts = list(distribution.split(strategy, batches))
+    assert [len(x) for x, _ in parts] == [8, 8, 4]
+    np.testing.assert_array_equal(
+        np.concatenate([y for _, y in parts]) / 2, range(20)
+    )
+
+
+def test_table_of_methods_is_the_one_tested():
+    assert set(SMALL) <= {name.split(" ")[0] for name in METHODS}
+
+
+def test_one_worker_loop_is_keras_own(images):
+    """The loop for many machines, run on one, does what `fit` does."""
+
+    def trained(loop):
+        trainer = adt_tf.AdversarialTrainer(
+            networks.get("small_cnn", input_shape=(8, 8, 1), width=4),
+            adt_tf.attacks.pgd(0.1, num_steps=1),
+            losses.cross_entropy,
+        )
+        trainer.compile(keras.optimizers.SGD(0.1))
+        data = tf.data.Dataset.from_tensor_slices(images).batch(6)
+        history = loop(
+            trainer,
+            data.repeat(),
+            data,
+            steps_per_epoch=2,
+            epochs=2,
+            callbacks=[adt_tf.callbacks.EpsilonWarmup(2)],
+        ).history
+        return history, trainer.classifier.get_weights()
+
+    (ours, weights), (theirs, others) = (
+        trained(loop)
+        for loop in (distributed_fit._loop, distributed_fit._keras_loop)
+    )
+    for a, b in zip(weights, others, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert set(ours) == set(theirs)
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5)
