@@ -517,7 +517,7 @@ def test_features_are_the_map_before_the_logits():
     assert features.min() == 0
     kernel, bias = classifier.get_layer("logits").get_weights()
     logits = features.mean((1, 2)) @ kernel + bias
-    np.testing.assert_allclose(run(classifier, [images]), logits, atol=1e-4)
+    np.testing.assert_allclose(run(classifier, [images]), logits, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["preact_resnet18", "small_cnn"])
