@@ -236,7 +236,7 @@ def test_a_failed_write_leaves_the_last_best(
     play(trainer, checkpoint, [(FRAGILE, 1.0)])
     before = files(tmp_path)
 
-    def fail(*arguments):
+    def fail(*arguments, **_):
         for path in arguments:
             if isinstance(path, pathlib.Path) and "partial" in path.name:
                 path.write_bytes(b"half a file")

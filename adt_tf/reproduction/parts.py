@@ -49,7 +49,7 @@ class Part:
         path = self._path(study)
         if not path.is_file():
             return False
-        with np.load(path) as file:
+        with np.load(path, allow_pickle=False) as file:
             return str(file["settings"]) == self._settings(study)
 
     def load(self, study: Study) -> dict[str, np.ndarray]:
@@ -62,7 +62,7 @@ class Part:
             partial = path.with_name(f"partial-{path.name}")
             np.savez(partial, settings=self._settings(study), **arrays)
             os.replace(partial, path)
-        with np.load(path) as file:
+        with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file if name != "settings"}
 
     def _path(self, study: Study) -> pathlib.Path:

@@ -16,8 +16,13 @@ from adt_tf.reproduction.study import Study
 
 
 def is_trained(study: Study, run: str, seed: int) -> bool:
-    """Whether the classifier of a run is there."""
-    return (study.workdir(run, seed) / workdirs.CLASSIFIER).is_file()
+    """Whether a run is finished; one of another configuration is refused."""
+    workdir = study.workdir(run, seed)
+    if not (workdir / workdirs.CLASSIFIER).is_file():
+        return False
+    if (workdir / "flags.txt").is_file():
+        study.configuration(run, seed).claim(str(workdir))
+    return True
 
 
 def train(study: Study, run: str, seed: int) -> None:
@@ -25,7 +30,6 @@ def train(study: Study, run: str, seed: int) -> None:
     configuration = study.configuration(run, seed)
     workdir = study.workdir(run, seed)
     if is_trained(study, run, seed):
-        configuration.claim(str(workdir))
         return
     config = configuration.values
     experiment = Experiment.from_config(config)
