@@ -103,7 +103,7 @@ def markdown(folder):
 
     def row(kind, name, message):
         message = message.replace(str(folder), "DIR").replace("|", "\\|")
-        message = message.replace(f"{in_process.ROOT}/", "")
+        message = message.replace(str(pathlib.Path.home()), "~")
         message = message.replace("<", "&lt;")
         return f"| {kind} | {name} | {message} |"
 
