@@ -10,13 +10,21 @@ evaluate or export it as such.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from adt_tf import checks, distribution, losses, optimizers, seeds
+from adt_tf import (
+    checks,
+    distribution,
+    losses,
+    optimizers,
+    seeds,
+    winograd,
+)
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
 
@@ -208,7 +216,7 @@ class AdversarialTrainer(keras.Model):
             ([self.optimizer] if theta else [])
             + ([self.attack_optimizer] if phi else [])
         )
-        with tf.GradientTape() as tape:
+        with self._fast_forms(replicas), tf.GradientTape() as tape:
             batch, outcome = self._outer(x, y, solution, seed, training=True)
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
@@ -241,6 +249,17 @@ class AdversarialTrainer(keras.Model):
             outcome = outcome._replace(clean_logits=tf.cast(clean, tf.float32))
         loss = _weighted_mean(outcome.value, weights)
         return self._report(x, y, weights, loss, batch, outcome)
+
+    def _fast_forms(self, replicas: int) -> Any:
+        """The block in which the outer step is traced.
+
+        Replicas are traced in turns, so one of many must change no layer.
+        """
+        if winograd.pays() and replicas == 1:
+            return winograd.convolutions(
+                self.classifier, *self.attack_networks, trained=True
+            )
+        return contextlib.nullcontext()
 
     def _unpack(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)

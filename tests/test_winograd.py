@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import attacks, networks, winograd
+from adt_tf import AdversarialTrainer, attacks, methods, networks, winograd
 
 
 def random(*shape):
@@ -20,10 +20,22 @@ def test_convolve_is_the_convolution(height, width):
     np.testing.assert_allclose(actual, expected, atol=2e-5)
 
 
-def wide_model(size=8, **arguments):
-    images = keras.Input((size, size, 128))
+@pytest.mark.parametrize("height, width", [(2, 2), (4, 8), (6, 4)])
+def test_kernel_gradient_is_that_of_the_convolution(height, width):
+    x, dy = random(3, height, width, 5), random(3, height, width, 7)
+    actual = winograd.kernel_gradient(tf.constant(x), tf.constant(dy))
+    kernel = tf.zeros([3, 3, 5, 7], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(kernel)
+        y = tf.nn.conv2d(x.astype("float64"), kernel, 1, "SAME")
+    expected = tape.gradient(y, kernel, dy.astype("float64"))
+    np.testing.assert_allclose(actual, expected, atol=2e-5)
+
+
+def wide_model(size=8, channels=128, **arguments):
+    images = keras.Input((size, size, channels))
     x = keras.layers.Conv2D(
-        128, 3, padding="same", use_bias=False, name="wide", **arguments
+        channels, 3, padding="same", use_bias=False, name="wide", **arguments
     )(images)
     x = keras.layers.GlobalAveragePooling2D()(keras.layers.ReLU()(x))
     return keras.Model(images, keras.layers.Dense(3)(x))
@@ -89,3 +101,46 @@ def test_an_attack_is_the_same_with_and_without(monkeypatch):
     plain = attacks.pgd(0.1, num_steps=3)(classifier, x, y).x_adv
     # Where a gradient is near zero, rounding decides its sign.
     assert np.mean(np.abs(fast - plain) > 1e-5) < 0.01
+
+
+@pytest.mark.parametrize("channels", [64, 128])
+@pytest.mark.parametrize("size", [8, 7])
+def test_a_trained_model_has_the_same_gradients(channels, size):
+    model = wide_model(size, channels)
+    x = tf.constant(random(2, size, size, channels))
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = tf.reduce_sum(model(x, training=True)[:, 0] ** 2)
+        return tape.gradient(value, [x, *model.trainable_variables])
+
+    expected = gradients()
+    with winograd.convolutions(model, trained=True):
+        assert "call" in vars(model.get_layer("wide"))
+        actual = gradients()
+    for one, other in zip(actual, expected, strict=True):
+        scale = np.max(np.abs(other))
+        np.testing.assert_allclose(one, other, atol=2e-5 * scale)
+
+
+def test_a_training_step_is_the_same_with_and_without(monkeypatch):
+    x = np.random.default_rng(0).uniform(size=(4, 8, 8, 3)).astype("float32")
+    y = np.arange(4)
+
+    def trained():
+        parts = methods.adt_exp_am(
+            0.1, input_shape=(8, 8, 3), width_factor=0.25
+        )
+        classifier = networks.get("wrn-10-2", input_shape=(8, 8, 3))
+        trainer = AdversarialTrainer(classifier, parts.attack, parts.loss)
+        trainer.compile("sgd", "sgd")
+        trainer.train_on_batch(x, y)
+        generator = parts.attack.networks[0]
+        assert winograd.wide_convolutions(generator, 64)
+        return classifier.get_weights() + generator.get_weights()
+
+    fast = trained()
+    monkeypatch.setattr(winograd, "pays", lambda: False)
+    for one, other in zip(fast, trained(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -254,7 +254,6 @@ class GradientAscent(Attack):
 
 def _fast_forms(classifier: Any, jit_compile: bool) -> Any:
     """The block in which a loop on a CPU is traced; others compile by XLA."""
-    traced = not tf.executing_eagerly()
-    if traced and not jit_compile and not tf.config.list_logical_devices("GPU"):
+    if winograd.pays() and not jit_compile:
         return winograd.convolutions(classifier)
     return contextlib.nullcontext()
