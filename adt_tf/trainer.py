@@ -163,6 +163,25 @@ class AdversarialTrainer(keras.Model):
                 ),
             )
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes all variables first: a trace that makes some is done twice."""
+        new = self.train_function is None or force
+        if new and self.distribute_strategy.num_replicas_in_sync == 1:
+            self._build_optimizers()
+            shape = getattr(self.classifier, "output_shape", None)
+            if shape is not None:
+                self.compute_metrics(
+                    None, tf.zeros([1], tf.int32), tf.zeros([1, shape[-1]])
+                )
+                self.reset_metrics()
+        return super().make_train_function(force)
+
+    def _build_optimizers(self) -> None:
+        with self.distribute_strategy.scope():
+            self.optimizer.build(self.classifier.trainable_variables)
+            if self.attack_networks:
+                self.attack_optimizer.build(self._attack_variables())
+
     def checkpoint(self) -> tf.train.Checkpoint:
         """Returns all that the next step depends on, ready to save.
 
@@ -174,10 +193,7 @@ class AdversarialTrainer(keras.Model):
             "optimizer": self.optimizer,
             "rollbacks": self.rollbacks,
         }
-        with self.distribute_strategy.scope():
-            self.optimizer.build(self.classifier.trainable_variables)
-            if self.attack_networks:
-                self.attack_optimizer.build(self._attack_variables())
+        self._build_optimizers()
         if self.attack_networks:
             parts["attack_optimizer"] = self.attack_optimizer
             for i, network in enumerate(self.attack_networks):

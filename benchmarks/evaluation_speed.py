@@ -10,9 +10,12 @@ three ways, interleaved: each part on the examples still standing, as
 than in the protocol, which makes the ratios smaller than they are there.
 
 The second times PGD-20 on one network in Foolbox, ART and torchattacks (see
-peers/requirements.txt for their environment) and here, interleaved. Here the
-attack also keeps the strongest image that it meets, which takes two forward
-passes more. It writes build/bench/evaluation_speed.json.
+peers/requirements.txt for their environment) and here, interleaved. Each of
+them runs twice: as its documentation has it, a PyTorch model in eval mode and
+nothing else done to it, and tuned, its weights frozen and in the faster of the
+two memory formats. Here the attack also keeps the strongest image that it
+meets, which takes two forward passes more. It writes
+build/bench/evaluation_speed.json.
 """
 
 import sys
@@ -31,10 +34,14 @@ flags.DEFINE_integer("examples", 256, "Of the survivors' run.")
 flags.DEFINE_integer("fea_targets", 4, "Of FeaAttack in it.")
 flags.DEFINE_integer("images", 128, "At once in PGD-20.")
 flags.DEFINE_integer("rounds", 5, "Interleaved rounds of PGD-20.")
-flags.DEFINE_boolean("frozen", True, "The others' weights need no gradient.")
+flags.DEFINE_string("peer_network", "wrn-10-1", "That PGD-20 attacks.")
 # How many times as fast as each we aim to be.
 LIBRARIES = {"foolbox": ">= 2", "art": ">= 2", "torchattacks": ">= 1.2"}
-NETWORK = "wrn-10-1"
+# What is done to the PyTorch model before a library gets it.
+FORMS = {
+    "as documented": {"frozen": False, "channels_last": False},
+    "tuned": {"frozen": True},
+}
 
 
 def survivors(values) -> None:
@@ -93,32 +100,33 @@ def throughput(values) -> None:
     import adt_tf
 
     x, y = measuring.batch_of(values.images)
-    classifier = adt_tf.networks.get(NETWORK)
+    network = values.peer_network
+    classifier = adt_tf.networks.get(network)
     attack = adt_tf.attacks.pgd(measuring.EPSILON, num_steps=20)
     peers = {
-        name: measuring.Peer(
+        (name, form): measuring.Peer(
             task="pgd",
             library=name,
-            network=NETWORK,
+            network=network,
             batch=values.images,
             steps=20,
-            frozen=values.frozen,
+            **fields,
         )
+        for form, fields in FORMS.items()
         for name in LIBRARIES
     }
     ours = {"adt_tf": lambda: attack(classifier, x, y).x_adv.numpy()}
     times = measuring.interleaved(ours | peers, values.rounds)
-    weights = "frozen" if values.frozen else "not frozen"
     rows = [
         measuring.ratio_row(
-            f"PGD-20 images/s over {name}'s, {NETWORK}, {values.images} "
-            f"images, its weights {weights}",
+            f"PGD-20 images/s over {name}'s, {form}, {network}, "
+            f"{values.images} images",
             times,
-            name,
+            (name, form),
             "adt_tf",
-            aim=aim,
+            aim=LIBRARIES[name],
         )
-        for name, aim in LIBRARIES.items()
+        for name, form in peers
     ]
     for peer in peers.values():
         peer.close()

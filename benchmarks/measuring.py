@@ -60,9 +60,9 @@ def interleaved(
 
 def ratio_row(
     name: str,
-    times: Mapping[str, Sequence[float]],
-    numerator: str,
-    denominator: str,
+    times: Mapping[Any, Sequence[float]],
+    numerator: Any,
+    denominator: Any,
     *,
     aim: str | None = None,
 ) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def ratio_row(
         "spread": [round(float(low), 3), round(float(high), 3)],
         "aim": aim,
         "seconds": {
-            side: round(float(np.median(times[side])), 4)
+            str(side): round(float(np.median(times[side])), 4)
             for side in (numerator, denominator)
         },
     }

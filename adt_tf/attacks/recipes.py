@@ -82,13 +82,13 @@ def mim(
     step_size: float | None = None,
     decay: float = 1.0,
 ) -> GradientAscent:
-    """PGD on the accumulated, normalised gradient.
+    """Sign steps along the accumulated, normalised gradient, from the image.
 
     Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
     """
     threat_model = threat_models.get(epsilon)
     return GradientAscent(
-        Dirac(threat_model),
+        Dirac(threat_model, random_start=False),
         objectives.cross_entropy,
         step_rules.momentum(_share(threat_model, 4, step_size), decay),
         num_steps=num_steps,

@@ -117,7 +117,7 @@ _SCALES = (
     Scale(
         "mini",
         "WRN-10-1, the first 5,000 training images, 8 epochs, generators of "
-        "an eighth of the paper's width; the first 1,000 test images.",
+        "a sixteenth of the paper's width; the first 1,000 test images.",
         folder="mini",
         data_flagfile="cifar10_mini",
         flags=(),
@@ -126,9 +126,9 @@ _SCALES = (
             "svhn": ("--dataset=svhn_cropped", "--epsilon=0.01568627"),
         },
         validation_examples=500,
-        protocols=_protocols(1000, 200, {"fea": "fea-10"} | _ONE_SPSA),
+        protocols=_protocols(1000, 200, {"fea": "fea-5"} | _ONE_SPSA),
         attack_epochs=4,
-        attack_width_factor=0.125,
+        attack_width_factor=0.0625,
         images={
             "figure1": 100,
             "figure2": 200,
@@ -173,7 +173,7 @@ def get(name: str) -> Scale:
     Example:
 
     >>> get("mini").protocols["paper"].attacks["fea"]
-    'fea-10'
+    'fea-5'
     """
     if name not in SCALES:
         raise ValueError(
