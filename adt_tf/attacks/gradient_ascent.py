@@ -178,14 +178,19 @@ class GradientAscent(Attack):
                 tf.function(part, jit_compile=True, autograph=False)
                 for part in (look, move)
             )
-        if self.sample_chunk < self.num_samples:
-            look = functools.partial(self._look_in_pieces, look)
 
         def body(t, params, state, best):
             step_seed = seeds.fold(seed, t)
-            noise = self.family.noise(x, self.num_samples, step_seed)
+            draw = functools.partial(
+                self.family.noise, x, self.num_samples, step_seed
+            )
             directions = self.gradient.noise(x, step_seed)
-            slopes, best = look(params, best, noise, directions)
+            if self.sample_chunk < self.num_samples:
+                slopes, best = self._look_in_pieces(
+                    look, params, best, draw, directions
+                )
+            else:
+                slopes, best = look(params, best, draw(), directions)
             return (t + 1, *move(params, state, slopes), best)
 
         def goes_on(t, params, state, best):
@@ -200,24 +205,18 @@ class GradientAscent(Attack):
             )
         return tf.nest.map_structure(tf.stop_gradient, params), best
 
-    def _look_in_pieces(self, look, params, best, noise, directions):
+    def _look_in_pieces(self, look, params, best, draw, directions):
         """Looks at `sample_chunk` samples at a time; returns the mean slopes.
 
-        One piece after the other, so that only one's activations are alive.
+        One piece after the other, so that only one's noise and activations
+        are alive.
         """
-        num_pieces = self.num_samples // self.sample_chunk
-        shape = tf.shape(noise)
-        pieces = tf.reshape(
-            noise,
-            tf.concat(
-                [shape[:1], [num_pieces, self.sample_chunk], shape[2:]], axis=0
-            ),
-        )
-        static = [noise.shape[0], self.sample_chunk, *noise.shape[2:]]
+        size = self.sample_chunk
+        num_pieces = self.num_samples // size
 
         def body(i, total, best):
-            piece = tf.ensure_shape(tf.gather(pieces, i, axis=1), static)
-            slopes, best = look(params, best, piece, directions)
+            noise = draw(piece=(i * size, size))
+            slopes, best = look(params, best, noise, directions)
             total = tf.nest.map_structure(
                 lambda t, s: t + s / num_pieces, total, slopes
             )

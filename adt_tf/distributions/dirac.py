@@ -41,10 +41,16 @@ class Dirac:
         return self.threat_model.perturb(x, delta)
 
     def noise(
-        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+        self,
+        x: tf.Tensor,
+        num_samples: int,
+        seed: tf.Tensor,
+        *,
+        piece: tuple[tf.Tensor, int] | None = None,
     ) -> tf.Tensor:
         """A point needs no noise: zeros that carry the number of samples."""
         del seed
+        _, num_samples = piece or (0, num_samples)
         ones = [1] * (len(x.shape) - 1)
         return tf.zeros([tf.shape(x)[0], num_samples, *ones])
 

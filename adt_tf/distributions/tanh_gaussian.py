@@ -67,14 +67,27 @@ class TanhGaussian:
         return {"mu": mu, "rho": rho}
 
     def noise(
-        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+        self,
+        x: tf.Tensor,
+        num_samples: int,
+        seed: tf.Tensor,
+        *,
+        piece: tuple[tf.Tensor, int] | None = None,
     ) -> tf.Tensor:
-        """Draws r [batch, k, ...] for each image."""
+        """Draws r [batch, k, ...] for each image.
+
+        With a piece (first, size) only these of the k are kept, so that not
+        more than one image's noise is there as a whole.
+        """
         shape = tf.concat([[num_samples], tf.shape(x)[1:]], axis=0)
-        noise = seeds.per_example(
-            lambda s: tf.random.stateless_normal(shape, s), x, seed
-        )
-        return tf.ensure_shape(noise, [None, num_samples, *x.shape[1:]])
+        first, size = piece or (0, num_samples)
+
+        def draw(seed):
+            noise = tf.random.stateless_normal(shape, seed)
+            return noise if piece is None else noise[first : first + size]
+
+        noise = seeds.per_example(draw, x, seed)
+        return tf.ensure_shape(noise, [None, size, *x.shape[1:]])
 
     def sample(
         self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
