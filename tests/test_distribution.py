@@ -118,6 +118,16 @@ def test_two_devices_give_the_weights_of_one_for_every_method(method, tmp_path):
 
 
 @pytest.mark.slow
+def test_two_devices_in_mixed_precision(tmp_path):
+    """In methods without Adam, which makes whole steps of rounding errors."""
+    flags = [*SHORT, "--method=at_pgd", *SMALL["at_pgd"]]
+    difference = run_mirrored(tmp_path, [*flags, "--precision=mixed_bfloat16"])
+    print(f"\nmixed_bfloat16: {difference:.1e}")
+    # A bfloat16 has 8 bits; weights are of the order of 0.1.
+    assert difference < 2e-3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adt_exp", "adt_exp_am"])
 def test_ten_steps_are_those_of_one_device(method, tmp_path):
     flags = [*RUN, f"--method={method}", *SMALL[method]]
@@ -202,6 +212,14 @@ BAD_RUNS = {
             '"task": {"type": "worker", "index": 1}}'
         },
         "must be JSON",
+    ),
+    "rollback": (
+        ["--distribute=multiworker", "--on_nonfinite=rollback"],
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["127.0.0.1:0"]}, '
+            '"task": {"type": "worker", "index": 0}}'
+        },
+        "use --on_nonfinite=stop",
     ),
     "strategy": (["--distribute=tpu"], {}, "--distribute=tpu"),
     "precision": (["--precision=float8"], {}, "--precision=float8"),

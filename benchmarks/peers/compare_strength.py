@@ -11,10 +11,13 @@
 
 reads run.json and run.strength.npz and prints the robust accuracy that each
 attack leaves, ours and theirs, with the examples that fall to one of the two
-only. Exits with 1 if ours leaves over 0.5 points more than theirs.
+only. Exits with 1 if ours leaves over 0.5 points more than theirs. Of several
+evaluations, with other seeds on both sides, it takes the mean: with a random
+start one seed decides little.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -64,13 +67,8 @@ def rows(ours: dict, theirs: dict) -> list[tuple]:
     return table
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("evaluation", help="The .json of scripts/evaluate.py.")
-    path = pathlib.Path(parser.parse_args().evaluation)
+def read(path: pathlib.Path) -> tuple[dict, dict]:
+    """Returns which examples withstand, ours and theirs."""
     values = json.loads(path.read_text())
     if not values["independent"]:
         raise ValueError(
@@ -88,19 +86,43 @@ def main() -> None:
             f"The clean verdicts in {path} and those of the other libraries "
             "differ: the examples or the weights are not the same."
         )
-    table = rows(ours, theirs)
-    natural = ours["natural"]
-    print(f"{len(natural)} examples, {100 * natural.mean():.1f} % natural\n")
+    return ours, theirs
+
+
+def averaged(tables: list[list[tuple]]) -> list[tuple]:
+    """Returns the mean of each row over the evaluations that have it."""
+    by_name = {}
+    for row in itertools.chain(*tables):
+        by_name.setdefault(row[:2], []).append(row[2:])
+    return [(*name, *np.mean(found, axis=0)) for name, found in by_name.items()]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "evaluations", nargs="+", help="The .json of scripts/evaluate.py."
+    )
+    paths = [pathlib.Path(path) for path in parser.parse_args().evaluations]
+    pairs = [read(path) for path in paths]
+    table = averaged([rows(*pair) for pair in pairs])
+    natural = pairs[0][0]["natural"]
+    print(
+        f"{len(natural)} examples, {100 * natural.mean():.1f} % natural, "
+        f"{len(paths)} seeds\n"
+    )
     print(
         "| attack | library | ours | theirs | difference | only ours breaks "
         "| only theirs | examples |\n"
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     )
     for name, library, one, two, difference, *counts in table:
-        cells = " | ".join(map(str, counts))
+        cells = " | ".join(f"{count:g}" for count in counts)
         print(
-            f"| {name} | {library} | {one:.1f} | {two:.1f} | "
-            f"{difference:+.1f} | {cells} |"
+            f"| {name} | {library} | {one:.2f} | {two:.2f} | "
+            f"{difference:+.2f} | {cells} |"
         )
     weaker = [f"{r[0]} ({r[1]})" for r in table if r[4] > MOST]
     if weaker:
