@@ -15,6 +15,7 @@ Parts: `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`,
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -196,6 +197,20 @@ def transport_distance(
         return tf.transpose(tf.reduce_sum(plan * cost, axis=-1))
 
     return _of_logits(classifier, distance)
+
+
+transport_distance.couples_examples = True
+
+
+def couples_examples(objective: Objective) -> bool:
+    """Says whether the value of an example depends on others in its batch.
+
+    An objective of your own that does sets `objective.couples_examples = True`:
+    otherwise parts of a batch may be attacked apart.
+    """
+    while isinstance(objective, functools.partial):
+        objective = objective.func
+    return getattr(objective, "couples_examples", False)
 
 
 def feature_similarity(targets: tuple[Any, Any]) -> Objective:

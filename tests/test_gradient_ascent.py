@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,6 +52,32 @@ def explicit(num_steps=1, num_samples=4, entropy_weight=0.01, **arguments):
         entropy_weight=entropy_weight,
         **arguments,
     )
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        objectives.cross_entropy,
+        objectives.transport_distance,
+        functools.partial(objectives.transport_distance, num_iterations=20),
+    ],
+    ids=["apart", "coupled", "coupled, with an argument"],
+)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_halves_side_by_side_climb_as_the_whole_batch(objective, size):
+    classifier = make_linear()
+    generator = np.random.default_rng(0)
+    x = tf.constant(generator.uniform(size=(size, 4, 4, 1)), tf.float32)
+    y = tf.constant(generator.integers(0, 3, size), tf.int32)
+    attack = attacks.pgd(EPSILON, num_steps=3, objective=objective)
+
+    def solve(x, y):
+        return attack.solve(classifier, x, y, seed=seeds.make(0))
+
+    # An eager call climbs with the whole batch at once.
+    whole = solve(x, y)
+    halves = tf.function(solve, autograph=False)(x, y)
+    np.testing.assert_allclose(halves, whole, atol=1e-6)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from adt_tf import gradients, seeds, winograd
 from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
-from adt_tf.objectives import Objective
+from adt_tf.objectives import Objective, couples_examples
 from adt_tf.step_rules import StepRule
 
 
@@ -22,8 +22,8 @@ class GradientAscent(Attack):
 
     With a Dirac family it is FGSM, PGD, MIM or C&W; with a TanhGaussian it is
     the inner problem of ADT-EXP. Every example climbs on its own: no result
-    depends on the others in the batch, unless the objective couples them, as
-    `transport_distance` does by its nature.
+    depends on the others in the batch, unless the objective says that it
+    couples them, as `transport_distance` does by its nature.
 
     Args:
         distribution: The family p and its parameters' start and projection.
@@ -142,6 +142,31 @@ class GradientAscent(Attack):
 
     def _climb(self, classifier, x, y, seed, jit_compile, best=()):
         """Returns the last parameters, and the strongest image if asked.
+
+        Examples climb on their own, so on a CPU the two halves of a batch do
+        so side by side: where one waits for a single thread the other works.
+        """
+        climb = functools.partial(
+            self._climb_together, classifier, seed, jit_compile
+        )
+        size = x.shape[0] or 1
+        on_cpu = not (jit_compile or tf.config.list_logical_devices("GPU"))
+        coupled = couples_examples(self.objective)
+        if size == 1 or coupled or not on_cpu or tf.executing_eagerly():
+            return climb(x, y, best)
+        # Traced once where the halves are of one size.
+        climb = tf.function(climb, autograph=False)
+        middle = size // 2
+        halves = [
+            climb(*tf.nest.map_structure(lambda t, p=part: t[p], (x, y, best)))
+            for part in (slice(None, middle), slice(middle, None))
+        ]
+        return tf.nest.map_structure(
+            lambda *parts: tf.concat(parts, axis=0), *halves
+        )
+
+    def _climb_together(self, classifier, seed, jit_compile, x, y, best):
+        """Climbs with all examples at once.
 
         The loop stays in graph mode and calls the two halves of a step, look
         and move, which XLA compiles where asked: convolutions inside an XLA
