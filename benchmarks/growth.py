@@ -73,10 +73,10 @@ def draw(seconds: dict, work: dict) -> None:
             label="measured",
         )
         axes.set_title(f"{axis} = {', '.join(map(str, values))}", fontsize=9)
-        axes.set_xlabel("10^9 multiplications")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         plots.tidy(axes)
+    figure.supxlabel("thousand million multiplications a step", fontsize=9)
     figure.axes[0].set_ylabel("seconds a step")
     figure.axes[0].legend(fontsize=7)
     plots.save(figure, measuring.ROOT / "docs" / "images" / "growth.png")
