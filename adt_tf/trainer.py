@@ -166,7 +166,9 @@ class AdversarialTrainer(keras.Model):
     def make_train_function(self, force: bool = False) -> Any:
         """Makes all variables first: a trace that makes some is done twice."""
         new = self.train_function is None or force
-        if new and self.distribute_strategy.num_replicas_in_sync == 1:
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        # A subclassed model has no weights before it has seen an image.
+        if new and replicas == 1 and self.classifier.built:
             self._build_optimizers()
             shape = getattr(self.classifier, "output_shape", None)
             if shape is not None:
@@ -177,10 +179,14 @@ class AdversarialTrainer(keras.Model):
         return super().make_train_function(force)
 
     def _build_optimizers(self) -> None:
+        parts = [(self.optimizer, self.classifier.trainable_variables)]
+        if self.attack_networks:
+            parts.append((self.attack_optimizer, self._attack_variables()))
         with self.distribute_strategy.scope():
-            self.optimizer.build(self.classifier.trainable_variables)
-            if self.attack_networks:
-                self.attack_optimizer.build(self._attack_variables())
+            for optimizer, variables in parts:
+                # Built again, one that scales the loss would forget its scale.
+                if not optimizer.built:
+                    optimizer.build(variables)
 
     def checkpoint(self) -> tf.train.Checkpoint:
         """Returns all that the next step depends on, ready to save.

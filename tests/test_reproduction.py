@@ -151,7 +151,7 @@ def test_plan_multiplies_measured_costs(study):
     text = reproduction.describe(["table1"], made, measure=False)
     # 8 epochs of 78 steps; 1000 images under 1+20+100+20+30+500 gradients.
     assert "5.2 min  624 steps of 0.5 s, here" in text
-    assert "11.2 min  at most 1000 x 671 gradients of 0.001 s" in text
+    assert "7.0 min  at most 1000 x 421 gradients of 0.001 s" in text
 
 
 def test_gradients_are_those_of_the_attacks():
