@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from matplotlib import image as reader
 
-from adt_tf import evaluation, provenance, report
+from adt_tf import evaluation, methods, provenance, report
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
 from adt_tf.report import charts, collect, images, measure, page, wording
@@ -324,6 +324,18 @@ def test_sweep_at_a_linear_classifier(labelled_line):
     for radius, right in zip(sweep.radii, sweep.right[0], strict=True):
         np.testing.assert_array_equal(right, margins > radius)
     assert sweep.images.shape == (1, len(sweep.radii), 2, 4, 4, 1)
+
+
+def test_sigma_is_that_of_training(labelled_line):
+    classifier, x, y, _ = labelled_line
+    shown = measure.attack_images(
+        {"linear": classifier}, x, y, epsilon=0.1, seed=0
+    )
+    attack = methods.adt_exp(0.1).attack
+    expected = attack.distribution(classifier, x, y, seed=0)
+    np.testing.assert_allclose(
+        shown.sigma[0], expected.distribution.distribution.scale, rtol=1e-5
+    )
 
 
 @pytest.fixture

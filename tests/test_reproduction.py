@@ -16,6 +16,7 @@ from adt_tf.reproduction import (
     evaluations,
     paired,
     paper,
+    parts,
     plan,
     registry,
     scales,
@@ -183,6 +184,39 @@ def test_timed_generators_keep_the_papers_proportion():
         assert 1.8 < ratio < 2.3
 
 
+def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
+    """T = 7 and k = 5, not the attack's 20 and 10; said, and kept apart."""
+    made, rows = study(), TARGETS["figure1"].rows
+    figure = TARGETS["figure1"].figure
+    drawn = []
+    monkeypatch.setattr(
+        figure.diversity, "samples", lambda attack, name: drawn.append(attack)
+    )
+    monkeypatch.setattr(made.__class__, "classifier", lambda *_: None)
+
+    def measured(*_, **__):
+        return figure.diversity.Diversity(
+            ("PGD", "samples"),
+            np.ones([2, 20]),
+            np.ones([3, 2, 20, 2]),
+            np.ones([3]),
+            np.ones([2, 20]),
+            0,
+        )
+
+    monkeypatch.setattr(figure.diversity, "measure_diversity", measured)
+    (part,) = figure.parts(made, rows)
+    found = part.measure()
+    (attack,) = drawn
+    expected = methods.adt_exp(made.epsilon("standard")).attack
+    assert repr(attack) == repr(expected) == part.settings["adt_exp"]
+    assert (attack.num_steps, attack.num_samples) == (7, 5)
+    assert attack.entropy_weight == 0.01
+    arrays = {"figure1": {k: np.asarray(v) for k, v in found.items()}}
+    lines, _ = figure.draw(made, rows, arrays)
+    assert "T = 7 steps, k = 5 samples a step, lambda = 0.01" in lines[-1]
+
+
 def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
     """Writes verdicts with these accuracies, the first images standing."""
     count = 1000
@@ -346,6 +380,24 @@ def test_claims_are_judged_by_their_statistic(target, effect, answer, study):
     others = [v for k, v in verdicts.items() if k != target]
     assert all(v.answer == claims.UNCLEAR for v in others)
     assert all("has not been run" in v.statistic for v in others)
+
+
+def test_claims_of_several_seeds_read_the_first_ones_figures(study):
+    made = study(seeds=(1, 2))
+    made.output.mkdir()
+    path = made.output / "figure1-seeds1.json"
+    path.write_text(json.dumps(CASES["figure1"](1)))
+    verdict = claims.judge(made)[0]
+    assert (verdict.target, verdict.answer) == ("figure1", claims.YES)
+
+
+def test_parts_of_another_seed_have_a_file_of_their_own(study):
+    one, other = study(), study(seeds=(1,))
+    for made in (one, other):
+        part = parts.Part("x", lambda made=made: {"seed": made.seeds[0]}, ())
+        assert part.load(made)["seed"] == made.seeds[0]
+    part = parts.Part("x", lambda: pytest.fail("measured again"), ())
+    assert part.load(one)["seed"] == 0 and part.load(other)["seed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
     sources = [
         restarts(attacks.pgd(8 / 255)),
-        samples(attacks.exp(8 / 255, entropy_weight=0.01)),
+        samples(methods.adt_exp(8 / 255).attack),
     ]
     results = measure_diversity(classifier, test, sources)
     print(results.mean_distance)

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks
+from adt_tf import attacks, methods
 from adt_tf.analysis import convergence, diversity, hessian, loss_surface
-from adt_tf.report import measure
 
 #: How many images: for clouds of perturbations, and for the curves.
 _FEW, _SOME = 8, 32
@@ -60,12 +59,10 @@ def analyze(
 
 
 def _diversity(name, classifier, x, y, epsilon, seed):
+    learned = methods.adt_exp(epsilon).attack
     sources = [
         diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
-        diversity.samples(
-            attacks.exp(epsilon, entropy_weight=measure.ENTROPY_WEIGHT),
-            "EXP, samples",
-        ),
+        diversity.samples(learned, "ADT-EXP, samples"),
     ]
     results = diversity.measure_diversity(
         classifier, (x, y), sources, num_samples=20, seed=seed
@@ -75,11 +72,13 @@ def _diversity(name, classifier, x, y, epsilon, seed):
         f"Diversity of the perturbations: {name}",
         "A dot is one perturbation of an image. Where PGD is started again and "
         f"again, two of its ends lie {pgd:.2f} apart on average; two samples "
-        f"of one EXP distribution {exp:.2f}. The wider the cloud, the more "
-        "attacks a model trained on it has met.",
+        f"of a distribution that ADT-EXP would train on {exp:.2f} "
+        f"({learned.num_steps} steps of {learned.num_samples} samples, lambda "
+        f"{learned.entropy_weight:g}). The wider the cloud, the more attacks a "
+        "model trained on it has met.",
         f"Scatter plots of perturbations against {name} on two principal axes: "
         f"mean distance {pgd:.2f} for PGD's restarts, {exp:.2f} for samples of "
-        "EXP.",
+        "ADT-EXP.",
         _drawn(diversity.draw_diversity, results),
     )
 

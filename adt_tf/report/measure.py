@@ -18,16 +18,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import attacks
+from adt_tf import attacks, methods
 from adt_tf.analysis import map_batches
 
 #: Radii of the sweep, in units of epsilon.
 FACTORS = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 #: Steps of PGD in the sweep and in the pictures.
 NUM_STEPS = 20
-#: lambda of the distribution whose sigma is shown: that of the paper's
-#: training. Without it every sigma would shrink for as long as it climbs.
-ENTROPY_WEIGHT = 0.01
 _BATCH_SIZE = 100
 
 
@@ -41,7 +38,7 @@ class Pictures:
         natural: What each model sees in the clean images [models, images].
         attacked: By PGD [models, images, ...].
         seen: What each model sees in those [models, images].
-        sigma: Of EXP's Gaussians before tanh [models, images, ...].
+        sigma: Of ADT-EXP's Gaussians before tanh [models, images, ...].
     """
 
     clean: np.ndarray
@@ -82,9 +79,11 @@ def attack_images(
     epsilon: float,
     seed: int,
 ) -> Pictures:
-    """Attacks a few images by PGD, and finds EXP's distribution for each."""
+    """Attacks a few images by PGD, and finds ADT-EXP's distributions."""
     pgd = attacks.pgd(epsilon, num_steps=NUM_STEPS)
-    exp = attacks.exp(epsilon, entropy_weight=ENTROPY_WEIGHT)
+    # As in training: without lambda every sigma would shrink for as long as
+    # it climbs.
+    exp = methods.adt_exp(epsilon).attack
     attacked = [
         pgd(classifier, x, y, seed=seed).x_adv.numpy()
         for classifier in classifiers.values()

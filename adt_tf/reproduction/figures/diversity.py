@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from adt_tf import attacks
+from adt_tf import attacks, methods
 from adt_tf.analysis import diversity
 from adt_tf.reproduction import paper
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.parts import Arrays, Part
 from adt_tf.reproduction.study import Rows, Study
 
-#: lambda of the paper's training.
-_ENTROPY_WEIGHT = 0.01
+
+def _attacks(study: Study, rows: Rows) -> tuple[Any, Any]:
+    """PGD, and the climb to the distributions that ADT-EXP trains on."""
+    ((_, run),) = rows.items()
+    epsilon = study.epsilon(run)
+    return attacks.pgd(epsilon), methods.adt_exp(epsilon).attack
 
 
 def parts(study: Study, rows: Rows) -> list[Part]:
     """PGD's restarts and EXP's samples around the same images."""
     ((_, run),) = rows.items()
     count, samples = study.scale.images["figure1"], study.scale.num_samples
+    pgd, learned = _attacks(study, rows)
 
     def measure():
-        epsilon = study.epsilon(run)
         found = diversity.measure_diversity(
             study.classifier(run, study.seeds[0]),
             study.images("figure1", run),
             [
-                diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
-                diversity.samples(
-                    attacks.exp(epsilon, entropy_weight=_ENTROPY_WEIGHT),
-                    "ADT-EXP, samples",
-                ),
+                diversity.restarts(pgd, "PGD, restarts"),
+                diversity.samples(learned, "ADT-EXP, samples"),
             ],
             num_samples=samples,
             verbose=True,
@@ -48,8 +49,17 @@ def parts(study: Study, rows: Rows) -> list[Part]:
             "figure1",
             measure,
             (run,),
-            {"images": count, "samples": samples},
-            gradients=count * (20 * samples + 200),
+            {
+                "images": count,
+                "samples": samples,
+                "pgd": repr(pgd),
+                "adt_exp": repr(learned),
+            },
+            gradients=count
+            * (
+                pgd.num_steps * samples
+                + learned.num_steps * learned.num_samples
+            ),
         )
     ]
 
@@ -76,9 +86,21 @@ def draw(
             for name, key in zip(results.names, ("PGD", "samples"), strict=True)
         ],
     )
+    pgd, learned = _attacks(study, rows)
+    lines += [
+        "",
+        f"ADT-EXP's distributions are those of its training: T = "
+        f"{learned.num_steps} steps, k = {learned.num_samples} samples a step, "
+        f"lambda = {learned.entropy_weight:g}. PGD takes {pgd.num_steps} "
+        "steps.",
+    ]
     values = results.to_dict() | {
+        "attacks": {
+            name: repr(attack)
+            for name, attack in zip(results.names, (pgd, learned), strict=True)
+        },
         "distances": dict(
             zip(results.names, results.distances.tolist(), strict=True)
-        )
+        ),
     }
     return lines, values
