@@ -10,6 +10,7 @@ a 95 % interval, or a test at 5 %, that excludes the other. Nothing is trained.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -181,6 +182,8 @@ CLAIMS = (
 
 def judge(study: Study) -> list[Verdict]:
     """Answers every claim from what the targets have written."""
+    # Figures are about the first seed, and their files are named after it.
+    study = dataclasses.replace(study, seeds=study.seeds[:1])
     verdicts = []
     for claim in CLAIMS:
         path = study.file(f"{claim.target}.json")

@@ -66,7 +66,9 @@ class Part:
             return {name: file[name] for name in file if name != "settings"}
 
     def _path(self, study: Study) -> pathlib.Path:
-        return study.output / "parts" / f"{self.name}.npz"
+        seed = study.seeds[0]
+        suffix = f"-seed{seed}" if seed else ""
+        return study.output / "parts" / f"{self.name}{suffix}.npz"
 
     def _settings(self, study: Study) -> str:
         seed = study.seeds[0]
