@@ -221,7 +221,7 @@ def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
     """Writes verdicts with these accuracies, the first images standing."""
     count = 1000
     outcomes = {
-        name: (np.arange(count) < round(share * count)).astype(np.int8)
+        name: (np.arange(count) < np.round(share * count)).astype(np.int8)
         for name, share in shares.items()
     }
     report = evaluation.Report(
@@ -323,10 +323,11 @@ def test_paired_difference_is_students():
         paired.difference([1.0], [2.0])
 
 
-def _curve(share):
-    """A climb from 1 to 2 over 101 steps that has `share` done at 20."""
-    rate = -np.log(1 - share) / 20
-    return (2 - np.exp(-rate * np.arange(101))).tolist()
+def _climb(share):
+    """The start, middle and end of 100 images, `share` done in the middle."""
+    start, end = 1 + 0.1 * NOISE, 2 + 0.1 * NOISE[::-1]
+    middle = 1 + share + 0.1 * np.roll(NOISE, 1)
+    return np.stack([start, middle, end], axis=-1).tolist()
 
 
 NOISE = np.random.default_rng(0).normal(size=100)
@@ -351,8 +352,8 @@ CASES = {
         else (effect * np.arange(5.0)).tolist(),
     },
     "figure6": lambda effect: {
-        "loss": {
-            name: _curve({1: 0.99, 0: 0.93, -1: 0.5}[effect])
+        "climb": {
+            name: _climb({1: 0.99, 0: 0.93, -1: 0.5}[effect])
             for name in ("AT-PGD", "ADT-EXP")
         }
     },
@@ -400,19 +401,91 @@ def test_parts_of_another_seed_have_a_file_of_their_own(study):
     assert part.load(one)["seed"] == 0 and part.load(other)["seed"] == 1
 
 
-@pytest.mark.parametrize(
-    "exp, answer", [(0.4, claims.YES), (0.5, claims.YES), (0.6, claims.NO)]
-)
-def test_claim_about_attacks(exp, answer, study):
-    made = study()
-    for run in TARGETS["table4"].rows.values():
+def test_figure6_keeps_each_images_climb(study):
+    """A loss of sqrt(t), times the image's number, for 3 images."""
+    made, rows = study(), TARGETS["figure6"].rows
+    losses = np.outer([1.0, 2.0, 3.0], np.sqrt(np.arange(101)))
+    arrays = {
+        f"figure6-{run}": {"image_loss": losses, "accuracy": losses[0] / 10}
+        for run in rows.values()
+    }
+    _, values = TARGETS["figure6"].figure.draw(made, rows, arrays)
+    assert values["num_examples"] == 3
+    np.testing.assert_allclose(values["loss"]["ADT-EXP"], losses.mean(axis=0))
+    around, end = np.sqrt(np.arange(18, 23)).mean(), np.sqrt(range(91, 101))
+    np.testing.assert_allclose(
+        values["climb"]["ADT-EXP"][2], [0, 3 * around, 3 * end.mean()]
+    )
+
+
+def test_convergence_near_its_bounds_needs_images():
+    """95.5 % of a noisy climb of few images tell neither yes nor no."""
+    climb = {"AT-PGD": _climb(0.955)}
+    answer, told = claims._converges(None, {"climb": climb})
+    assert answer == claims.UNCLEAR and "100 images: AT-PGD 95.5 % [" in told
+    answer, _ = claims._converges(None, {"climb": {"AT-PGD": _climb(1.0)}})
+    assert answer == claims.YES
+    answer, told = claims._converges(None, {"loss": {}})
+    assert answer == claims.UNCLEAR and "make it again" in told
+
+
+def test_entropy_that_all_but_grows_is_not_told():
+    """One of ten pairs the wrong way round: p is 0.08, two-sided."""
+    found = {"entropy_weight": [0, 1, 2, 3, 4], "entropy": [0, 2, 1, 3, 4]}
+    answer, told = claims._grows(None, found)
+    assert answer == claims.UNCLEAR and "two-sided p 0.083" in told
+
+
+def test_equal_models_are_seldom_refuted():
+    """Six comparisons at 5 % each would refute one in seven of these."""
+    generator = np.random.default_rng(0)
+    answers = []
+    for _ in range(300):
+        values = dict(zip(FIVE, generator.normal(size=(5, 50)), strict=True))
+        answers.append(claims._flatter(None, {"eigenvalues": values})[0])
+    assert answers.count(claims.NO) <= 0.04 * len(answers)
+    assert claims.YES not in answers
+
+
+def _judge_table4(made, exp, rows=None):
+    for run in rows or TARGETS["table4"].rows.values():
         shares = {"natural": 1, "PGD-20": 0.5, "EXP-20": exp}
         fake_evaluation(made, run, 0, "distributional", shares)
-    (made.output / "table4.json").write_text("{}")
     (verdict,) = [v for v in claims.judge(made) if v.target == "table4"]
-    assert verdict.answer == answer
+    return verdict
+
+
+# 20 images that only EXP fools, 20 that only PGD does.
+_NO_GAP = np.full(1000, 0.5)
+_NO_GAP[480:500], _NO_GAP[500:520] = 0, 1
+
+
+@pytest.mark.parametrize(
+    "exp, answer",
+    [
+        (0.4, claims.YES),
+        (0.5, claims.YES),
+        (0.505, claims.YES),
+        (_NO_GAP, claims.UNCLEAR),
+        (0.52, claims.NO),
+        (0.6, claims.NO),
+    ],
+)
+def test_claim_about_attacks(exp, answer, study):
+    """As well is weaker by less than a point, the interval included."""
+    made = study()
+    verdict = _judge_table4(made, exp)
+    assert verdict.answer == answer, verdict.statistic
+    assert "a margin of 1 point" in verdict.statistic
     claims.write(made, "claims", TARGETS["claims"])
     assert f"**{answer}**" in (made.output / "claims.md").read_text()
+
+
+def test_claim_about_attacks_takes_the_rows_that_are_there(study):
+    verdict = _judge_table4(study(), 0.4, ["at_pgd"])
+    assert verdict.answer == claims.YES
+    assert "AT-PGD -10.0;" in verdict.statistic
+    assert "Standard" not in verdict.statistic
 
 
 def test_a_failing_target_does_not_stop_the_others(study, capsys):

@@ -33,6 +33,8 @@ class Convergence:
         attack: The attack's name.
         num_examples: How many images were attacked.
         seed: Of the attack's noise.
+        image_loss: The loss image by image, if it was kept
+            [classifiers, images, num_steps + 1].
     """
 
     names: tuple[str, ...]
@@ -41,6 +43,7 @@ class Convergence:
     attack: str
     num_examples: int
     seed: int
+    image_loss: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold."""
@@ -96,15 +99,17 @@ def measure_convergence(
             batch_size=batch_size,
             verbose=verbose,
         )
-        losses.append(loss.mean(axis=0))
+        losses.append(loss)
         accuracies.append(correct.mean(axis=0))
+    image_loss = np.array(losses)
     return Convergence(
         tuple(classifiers),
-        np.array(losses),
+        image_loss.mean(axis=1),
         np.array(accuracies),
         attack.name,
         len(labels),
         seed,
+        image_loss,
     )
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 
 class Difference(NamedTuple):
-    """A mean with its 95 % interval."""
+    """A mean with its interval."""
 
     mean: float
     low: float
@@ -19,7 +19,9 @@ class Difference(NamedTuple):
         return f"{self.mean:+.3g} [{self.low:+.3g}, {self.high:+.3g}]"
 
 
-def difference(first: np.ndarray, second: np.ndarray) -> Difference:
+def difference(
+    first: np.ndarray, second: np.ndarray, *, level: float = 0.95
+) -> Difference:
     """The mean of first - second over pairs, with Student's interval.
 
     Example:
@@ -36,7 +38,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Difference:
     values = first - second
     mean = float(values.mean())
     half = float(
-        stats.t.ppf(0.975, values.size - 1)
+        stats.t.ppf((1 + level) / 2, values.size - 1)
         * values.std(ddof=1)
         / np.sqrt(values.size)
     )

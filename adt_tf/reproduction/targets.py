@@ -139,6 +139,9 @@ TARGETS: dict[str, Target] = {
         _FIVE,
         "distributional",
         _against("AT-PGD"),
+        "PGD keeps the strongest image that its climb has met; EXP, EXP-AM and "
+        "IMP-AM are judged by one draw from the distribution that they end "
+        "with.",
     ),
     "table5": _table(
         "ADT with TRADES' loss on CIFAR-10, part of the attacks",
