@@ -37,7 +37,7 @@ flags.DEFINE_list(
     "seeds", ["0"], "Train each row of a table with each of them."
 )
 flags.DEFINE_list(
-    "rows", None, "Only these runs of a table, such as at_pgd,adt_exp."
+    "rows", None, "Make only these runs of a table, such as at_pgd,adt_exp."
 )
 flags.DEFINE_integer(
     "epochs", None, "Other than the scale's, to try things out."

@@ -46,7 +46,7 @@ class Study:
         seeds: Every run of a table is trained with each of them; a figure is
             about the first.
         flags: For every run, after all others, such as `--data_dir=DIR`.
-        rows: Runs to keep of each table; None for all.
+        rows: Runs to make of each table; None for all.
     """
 
     scale: Scale

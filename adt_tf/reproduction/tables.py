@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -29,9 +30,20 @@ _MISSING = "-"
 
 
 def write(study: Study, name: str, target: Any) -> None:
-    """Writes a table from the evaluations of its runs."""
+    """Writes a table from the evaluations of its runs that are there.
+
+    Rows that were not asked for this time stay in it if they were before.
+    """
     theirs = paper.numbers(name)
-    rows = study.chosen(target.rows)
+    rows = {
+        label: run
+        for label, run in target.rows.items()
+        if run is not None
+        and all(
+            evaluations.is_evaluated(study, run, seed, target.protocol)
+            for seed in study.seeds
+        )
+    }
     columns = list(next(iter(theirs.values())))
     protocol = study.scale.protocols[target.protocol]
     found = {
@@ -40,10 +52,9 @@ def write(study: Study, name: str, target: Any) -> None:
             for seed in study.seeds
         ]
         for label, run in rows.items()
-        if run is not None
     }
     body = []
-    for label in rows:
+    for label in target.rows:
         ours = [
             _cell([seed[column] for seed in found[label]])
             if label in found
@@ -57,23 +68,25 @@ def write(study: Study, name: str, target: Any) -> None:
         ["model", *(_heading(column, protocol) for column in columns)], body
     )
     lines += ["", *_reading(study, protocol), *_notes(target)]
-    compared, values = _compared(study, target, rows)
+    compared, values = _compared(study, target, protocol, rows)
     lines += compared
     lines += ["", "Measured by:", ""]
     lines += [
         f"- `{evaluations.command(study, run, seed, target.protocol)}`"
         for run in rows.values()
-        if run is not None
         for seed in study.seeds
     ]
+    # The command below the table is one that makes all it shows.
+    whole = len(rows) == len(list(filter(None, target.rows.values())))
+    shown = None if whole else tuple(rows.values())
     documents.write(
-        study,
+        dataclasses.replace(study, rows=shown),
         name,
         f"{paper.NUMBERS[name]['source']}: {target.title}",
         lines,
         {
             "accuracy": found,
-            "paper": {label: theirs[label] for label in rows},
+            "paper": {label: theirs[label] for label in target.rows},
             "compared": values,
         },
     )
@@ -145,7 +158,7 @@ def _notes(target: Any) -> list[str]:
 
 
 def _compared(
-    study: Study, target: Any, rows: dict[str, str | None]
+    study: Study, target: Any, protocol: Any, rows: dict[str, str]
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Paired differences: does a row stand under all attacks more often?"""
     lines, values = [], []
@@ -184,8 +197,9 @@ def _compared(
         header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
         lines = [
             "",
-            "The share that stands under every attack of this table, compared "
-            "image by image (p: exact McNemar test):",
+            "The share that stands under each of "
+            f"{', '.join(protocol.attacks.values())}, compared image by image "
+            "(p: exact McNemar test):",
             "",
             *documents.markdown_table(header, lines),
         ]
