@@ -110,11 +110,8 @@ def training(runs: Sequence[Run]) -> str:
     panels = [
         _panel(runs, "loss", "loss (nats)", ""),
         _panel(runs, "accuracy", "accuracy (%)", "%"),
+        _panel(runs, "entropy", "entropy (nats a pixel)", ""),
     ]
-    # The entropy of a point is 0: a line that tells nothing.
-    wide = [run for run in runs if np.any(run.metrics.get("entropy", 0))]
-    if wide:
-        panels.append(_panel(runs, "entropy", "entropy (nats a pixel)", ""))
     if not any(panels):
         return "<p>The workdirs hold no metrics.csv.</p>"
     return (
@@ -127,6 +124,9 @@ def _panel(runs, metric, y_label, unit) -> str:
     series = []
     for i, run in enumerate(runs):
         epochs = [1 + epoch for epoch in run.metrics.get("epoch", [])]
+        # The entropy of a point is 0: a line that tells nothing.
+        if metric == "entropy" and not np.any(run.metrics.get(metric, 0)):
+            continue
         for name, dashed in ((metric, False), (f"val_{metric}", True)):
             values = run.metrics.get(name, [])
             if np.isfinite(values).any():
