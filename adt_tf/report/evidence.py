@@ -42,12 +42,20 @@ def image_grid(
             _row(
                 f"{name}, attacked",
                 [images.png(image) for image in pictures.attacked[i]],
-                [f"seen as {seen}" for seen in pictures.seen[i]],
+                [
+                    _seen(*classes)
+                    for classes in zip(
+                        pictures.seen[i],
+                        pictures.natural[i],
+                        labels,
+                        strict=True,
+                    )
+                ],
                 [
                     f"{t}, attacked by PGD, class {c}"
                     for t, c in zip(told, labels, strict=True)
                 ],
-                pictures.seen[i] == labels,
+                pictures.right[i],
             ),
             _row(
                 f"{name}, perturbation",
@@ -77,6 +85,13 @@ def image_grid(
         f"{highest:.2f} or more, the same for all models; a bright pixel may "
         "change at random, a dark one has to change as it does.</p>"
     )
+
+
+def _seen(attacked, clean, label) -> str:
+    """What a model sees; no attack is to blame where it was wrong before."""
+    if clean == label:
+        return f"seen as {attacked}"
+    return f"seen as {attacked}, wrong already when clean: {clean}"
 
 
 def _row(name, sources, captions, told, right=None) -> str:

@@ -48,6 +48,11 @@ class Pictures:
     seen: np.ndarray
     sigma: np.ndarray
 
+    @property
+    def right(self) -> np.ndarray:
+        """Which withstand: right clean and attacked [models, images]."""
+        return (self.natural == self.labels) & (self.seen == self.labels)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sweep:

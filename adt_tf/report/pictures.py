@@ -46,28 +46,28 @@ def draw_images(
     """Draws clean images and, for each model, attacked ones and why."""
     epsilon = runs[0].result["epsilon"]
     rows = [("clean", pictures.clean, None)]
-    for run, x_adv, seen in zip(
-        runs, pictures.attacked, pictures.seen, strict=True
-    ):
+    for i, run in enumerate(runs):
+        x_adv = pictures.attacked[i]
         magnified = 0.5 + (x_adv - pictures.clean) / (2 * epsilon)
-        rows.append((f"{_plain(run.name)}\nattacked", x_adv, seen))
+        rows.append((f"{_plain(run.name)}\nattacked", x_adv, i))
         rows.append(("perturbation\n(-eps to +eps)", magnified, None))
     count = len(pictures.labels)
     figure = plots.make_figure(
         height=1.35 * len(rows), width=1.15 * count + 1.4
     )
     grid = figure.subplots(len(rows), count, squeeze=False)
-    for line, (name, images, seen) in zip(grid, rows, strict=True):
+    for line, (name, images, model) in zip(grid, rows, strict=True):
         for i, axes in enumerate(line):
             shown = np.clip(images[i], 0, 1)  # rounding
             axes.imshow(shown, cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
             label = pictures.labels[i]
-            if seen is not None:
-                color = _RIGHT if seen[i] == label else _WRONG
-                axes.set_title(
-                    f"seen as {seen[i]}", fontsize=plots.SMALL, color=color
-                )
+            if model is not None:
+                title = f"seen as {pictures.seen[model, i]}"
+                if pictures.natural[model, i] != label:
+                    title += "\nwrong if clean"
+                color = _RIGHT if pictures.right[model, i] else _WRONG
+                axes.set_title(title, fontsize=plots.SMALL, color=color)
             elif name == "clean":
                 axes.set_title(f"class {label}", fontsize=plots.SMALL)
         line[0].set_ylabel(
