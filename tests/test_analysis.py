@@ -739,6 +739,22 @@ def test_pictures_have_titles_axes_and_names(name, timings, monkeypatch):
         assert any(shown in text for text in texts), shown
 
 
+def test_eight_attacks_are_told_apart(tmp_path, monkeypatch):
+    """Figure 5 draws clean images, six attacks and A_rob."""
+    figures = []
+    monkeypatch.setattr(
+        plots, "save", lambda figure, path: figures.append(figure)
+    )
+    accuracy = {f"attack {i}": 0.1 * i for i in range(8)}
+    results = entropy_weight.collect_entropy_weights(
+        [entropy_weight.Record(w, accuracy, w) for w in (0.0, 1.0)]
+    )
+    entropy_weight.draw_entropy_weights(results, tmp_path / "picture.png")
+    lines = figures[0].axes[0].get_lines()
+    assert len({line.get_color() for line in lines}) == 8
+    assert len({line.get_marker() for line in lines}) == 8
+
+
 def test_loss_surfaces_share_their_scales(timings, monkeypatch):
     """Height and colour mean the same for both models."""
     figure, results = draw_figure("loss surface", timings, monkeypatch)

@@ -1,9 +1,11 @@
 """The page: its parts against known verdicts, and whole in a real browser."""
 
 import base64
+import dataclasses
 import html.parser
 import io
 import json
+import pathlib
 import re
 
 import numpy as np
@@ -14,7 +16,16 @@ from matplotlib import image as reader
 from adt_tf import evaluation, methods, provenance, report
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
-from adt_tf.report import charts, collect, images, measure, page, wording
+from adt_tf.report import (
+    charts,
+    collect,
+    curves,
+    evidence,
+    images,
+    measure,
+    page,
+    wording,
+)
 from adt_tf.report.analyses import Analysis
 from tests import browser
 
@@ -285,6 +296,44 @@ def test_one_run_needs_no_analyses(workdirs):
     )
     for told in ("This page is about one model", "Not measured", "Not run"):
         assert text.count(told) == 1
+
+
+def test_every_model_of_eight_has_a_style_of_its_own():
+    keys = [charts.key(i) for i in range(8)]
+    assert len({re.search(' d="(.*?)"', key)[1] for key in keys}) == 8
+    css = pathlib.Path(page.__file__).with_name("page.css").read_text("utf-8")
+    for i in range(charts.NUM_STYLES):
+        # In light and in dark.
+        assert len(set(re.findall(rf"--c{i}: (#\w+);", css))) == 2
+        assert f".s{i} {{ --series: var(--c{i}); }}" in css
+
+
+def test_entropy_is_drawn_for_distributions_alone(tmp_path):
+    """A model trained on points has none; the other keeps its colour."""
+    folders = [make_workdir(tmp_path / n, n) for n in ("alpha", NAMES[1])]
+    (folders[0] / "metrics.csv").write_text(
+        "epoch,accuracy,entropy,loss\n0,0.5,0,1.5\n1,0.75,0,1\n"
+    )
+    text = curves.training(collect.read_runs(folders))
+    (panel,) = re.findall(r'aria-label="entropy.*?</svg>', text)
+    assert 'class="series s1"' in panel and 'class="series s0"' not in panel
+    assert text.count('class="series s0"') == 2
+
+
+def test_images_that_were_wrong_before_the_attack_say_so(runs):
+    pictures, _, _ = make_measured()
+    natural = pictures.natural.copy()
+    # The first model is wrong about image 2, and right when it is attacked.
+    natural[0, 1] = 7
+    pictures = dataclasses.replace(pictures, natural=natural)
+    text = evidence.image_grid(runs, pictures, EPSILON)
+    (row,) = re.findall("<tr>(?:(?!<tr>).)*alpha, attacked.*?</tr>", text)
+    cells = re.findall(r'<td class="(\w+)">.*?<span>(.*?)</span>', row)
+    assert cells[:2] == [
+        ("right", "seen as 0"),
+        ("wrong", "seen as 1, wrong already when clean: 7"),
+    ]
+    assert text.count("<span>seen as 1, wrong") == 1
 
 
 def test_points_of_a_chart_stand_where_their_values_are():

@@ -20,7 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-#: Okabe and Ito's palette, told apart in every common colour blindness.
+#: Okabe and Ito's palette, told apart in every common colour blindness; violet
+#: in place of its yellow, which is too pale for lines on white.
 COLORS = (
     "#0072B2",
     "#D55E00",
@@ -29,9 +30,10 @@ COLORS = (
     "#E69F00",
     "#56B4E9",
     "#000000",
+    "#7A1FD6",
 )
 #: Beside the colours, so that a picture in grey can be read too.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: Even steps of lightness, also for the colour-blind.
 COLORMAP = "cividis"
 #: Text that explains, beside text that counts.
