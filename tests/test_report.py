@@ -17,6 +17,7 @@ from adt_tf import evaluation, methods, provenance, report
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
 from adt_tf.report import (
+    analyses,
     charts,
     collect,
     curves,
@@ -373,6 +374,25 @@ def test_sweep_at_a_linear_classifier(labelled_line):
     for radius, right in zip(sweep.radii, sweep.right[0], strict=True):
         np.testing.assert_array_equal(right, margins > radius)
     assert sweep.images.shape == (1, len(sweep.radii), 2, 4, 4, 1)
+
+
+def test_models_are_shown_each_others_images(labelled_line, monkeypatch):
+    """The second sees everything as class 0: no attack on it transfers."""
+    classifier, x, y, margins = labelled_line
+    for name in ("_diversity", "_loss_surface", "_hessian", "_convergence"):
+        monkeypatch.setattr(analyses, name, lambda *_: None)
+
+    def constant(x, training=False):
+        return 0.0 * classifier(x) + [1.0, 0.0]
+
+    models = {"linear": classifier, "constant": constant}
+    (found,) = filter(None, analyses.analyze(models, x, y, epsilon=0.1, seed=0))
+    own, zeros = 100 * np.mean(margins > 0.1), 100 * np.mean(y == 0)
+    assert f"found on linear: linear {own:.1f} %, constant {zeros:.1f} %" in (
+        found.alt
+    )
+    one = analyses.analyze({"linear": classifier}, x, y, epsilon=0.1, seed=0)
+    assert not any(one)
 
 
 def test_sigma_is_that_of_training(labelled_line):

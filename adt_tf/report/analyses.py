@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from adt_tf import attacks, methods
-from adt_tf.analysis import convergence, diversity, hessian, loss_surface
+from adt_tf.analysis import (
+    convergence,
+    diversity,
+    hessian,
+    loss_surface,
+    transfer,
+)
 
 #: How many images: for clouds of perturbations, and for the curves.
 _FEW, _SOME = 8, 32
@@ -55,6 +61,12 @@ def analyze(
         _loss_surface(classifiers, x, y, epsilon, seed),
         _hessian(classifiers, x[:_SOME], y[:_SOME], seed),
         _convergence(classifiers, x[:_SOME], y[:_SOME], epsilon, seed),
+        # From one model to itself would be the white box alone.
+        *(
+            [_transfer(classifiers, x, y, epsilon, seed)]
+            if len(classifiers) > 1
+            else []
+        ),
     ]
 
 
@@ -131,6 +143,30 @@ def _convergence(classifiers, x, y, epsilon, seed):
         "find more with more steps.",
         f"Mean loss against the steps of EXP: {ends} nats.",
         _drawn(convergence.draw_convergence, results),
+    )
+
+
+def _transfer(classifiers, x, y, epsilon, seed):
+    results = transfer.measure_transfer(
+        classifiers, (x, y), attacks.pgd(epsilon), seed=seed
+    )
+    told = "; ".join(
+        f"found on {source}: "
+        + ", ".join(
+            f"{target} {100 * value:.1f} %"
+            for target, value in zip(results.names, row, strict=True)
+        )
+        for source, row in zip(results.names, results.accuracy, strict=True)
+    )
+    return Analysis(
+        "Transfer between the models",
+        f"Images that {results.attack} finds on one model, shown to all of "
+        "them. A model's own images, framed, should hurt it most: if another's "
+        "hurt it more, its gradients mislead the attack, and its robustness "
+        "is less than white-box attacks say.",
+        f"Accuracy under transferred {results.attack}, {len(y)} images; "
+        f"{told}.",
+        _drawn(transfer.draw_transfer, results),
     )
 
 
