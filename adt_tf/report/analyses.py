@@ -162,8 +162,8 @@ def _transfer(classifiers, x, y, epsilon, seed):
         "Transfer between the models",
         f"Images that {results.attack} finds on one model, shown to all of "
         "them. A model's own images, framed, should hurt it most: if another's "
-        "hurt it more, its gradients mislead the attack, and its robustness "
-        "is less than white-box attacks say.",
+        "hurt it more, that is a sign that its gradients mislead attacks on "
+        "it.",
         f"Accuracy under transferred {results.attack}, {len(y)} images; "
         f"{told}.",
         _drawn(transfer.draw_transfer, results),
