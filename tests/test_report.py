@@ -14,6 +14,7 @@ import tensorflow as tf
 from matplotlib import image as reader
 
 from adt_tf import evaluation, methods, provenance, report
+from adt_tf.analysis import plots
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
 from adt_tf.report import (
@@ -28,6 +29,7 @@ from adt_tf.report import (
     wording,
 )
 from adt_tf.report.analyses import Analysis
+from adt_tf.report.pictures import draw_images
 from tests import browser
 
 NAMES = ("alpha", "<b>beta</b>")
@@ -321,7 +323,7 @@ def test_entropy_is_drawn_for_distributions_alone(tmp_path):
     assert text.count('class="series s0"') == 2
 
 
-def test_images_that_were_wrong_before_the_attack_say_so(runs):
+def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
     pictures, _, _ = make_measured()
     natural = pictures.natural.copy()
     # The first model is wrong about image 2, and right when it is attacked.
@@ -335,6 +337,12 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs):
         ("wrong", "seen as 1, wrong already when clean: 7"),
     ]
     assert text.count("<span>seen as 1, wrong") == 1
+    drawn = []
+    monkeypatch.setattr(plots, "save", lambda figure, _: drawn.append(figure))
+    draw_images(runs, pictures, None)
+    titles = [axes.get_title() for axes in drawn[0].axes]
+    assert titles.count("seen as 1\nclean: wrong") == 1
+    assert sum("clean" in title for title in titles) == 1
 
 
 def test_points_of_a_chart_stand_where_their_values_are():

@@ -65,7 +65,7 @@ def draw_images(
             if model is not None:
                 title = f"seen as {pictures.seen[model, i]}"
                 if pictures.natural[model, i] != label:
-                    title += "\nwrong if clean"
+                    title += "\nclean: wrong"
                 color = _RIGHT if pictures.right[model, i] else _WRONG
                 axes.set_title(title, fontsize=plots.SMALL, color=color)
             elif name == "clean":
