@@ -183,6 +183,56 @@ def test_another_evaluation_is_not_gone_on_with(
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def half_precision(classifier):
+    """The same network and weights, computed in mixed_float16."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        twin = make_convolutional()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    twin.set_weights(classifier.get_weights())
+    return twin
+
+
+SAME_WEIGHTS = {
+    "another head": (
+        lambda m: m,
+        lambda m: keras.Sequential([m, keras.layers.Rescaling(1e4)]),
+    ),
+    "a function": (
+        lambda m: lambda x, training: m(x, training=training),
+        lambda m: lambda x, training: -m(x, training=training),
+    ),
+    "half precision": (lambda m: m, half_precision),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_WEIGHTS)
+def test_another_model_of_the_same_weights_starts_anew(
+    kind, classifier, labelled, tmp_path, monkeypatch, capsys
+):
+    original = attacks.Attack.__call__
+
+    def broken(self, *arguments, **keywords):
+        raise KeyboardInterrupt
+
+    one, other = (make(classifier) for make in SAME_WEIGHTS[kind])
+    monkeypatch.setattr(attacks.Attack, "__call__", broken)
+    chosen = [attacks.fgsm(EPSILON)]
+    with pytest.raises(KeyboardInterrupt):
+        adt_tf.evaluate(one, labelled, chosen, directory=tmp_path)
+    (path,) = tmp_path.iterdir()
+    kept = path.read_bytes()
+    monkeypatch.setattr(attacks.Attack, "__call__", original)
+    for model, told in ((one, "Going on with"), (other, "Starting anew: ")):
+        path.write_bytes(kept)
+        capsys.readouterr()
+        report = adt_tf.evaluate(model, labelled, chosen, directory=tmp_path)
+        assert told in capsys.readouterr().out
+        expected = adt_tf.evaluate(model, labelled, chosen, verbose=False)
+        assert report.accuracy == expected.accuracy
+
+
 def test_an_unreadable_state_is_worked_out_again(
     classifier, labelled, tmp_path, monkeypatch
 ):

@@ -23,6 +23,11 @@ class _Wrapped(Attack):
         self.networks = attack.networks
         self.images_per_example = attack.images_per_example
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """Those of the attack."""
+        return self.attack.models
+
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks of an amortised attack."""
         return self.attack.fit(classifier, dataset, **arguments)

@@ -15,7 +15,7 @@ import tqdm
 from adt_tf import checks, data
 from adt_tf.attacks import Attack
 from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST, Report
-from adt_tf.evaluation.state import State, fingerprint
+from adt_tf.evaluation.state import State, fingerprint, probe
 
 # Images that a classifier is shown at once by attacks that look at many for
 # each example, such as SPSA.
@@ -66,20 +66,28 @@ def evaluate(
         )
     images, labels = data.as_arrays(dataset)
     descriptions = {attack.name: repr(attack) for attack in attacks}
-    key = ""
+    key, logits = "", None
     if directory is not None:
         settings = (descriptions, seed, independent, keep_examples)
         models = [classifier, *(m for a in attacks for m in a.models)]
         key = fingerprint(models, images, labels, settings)
+        sources = [m for a in attacks for m in a.models if m not in a.networks]
+        logits = probe([classifier, *sources], images)
     state = State(
         [NATURAL, *names],
         images,
         keep_examples=keep_examples,
         directory=directory,
         key=key,
+        probe=logits,
     )
     if state.resumed and verbose:
         print("Going on with an evaluation that was interrupted.")
+    if state.refused and verbose:
+        print(
+            "Starting anew: an evaluation was interrupted here, but of a model "
+            "that gives other logits."
+        )
     run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
     run.natural()
     for row, attack in enumerate(attacks, start=1):
