@@ -107,6 +107,8 @@ class GradientAscent(Attack):
             parts.append(f"sample_chunk={self.sample_chunk}")
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
+        if getattr(self.family, "entropy_reduction", "mean") != "mean":
+            parts.append(f"entropy_reduction={self.family.entropy_reduction}")
         if self.gradient.name != "backpropagation":
             parts.append(self.gradient.name)
         if self.stop_early:
@@ -114,6 +116,12 @@ class GradientAscent(Attack):
         elif self.keep_best:
             parts.append("keep_best")
         return f"<{self.name}: {', '.join(parts)}>"
+
+    def check(self, classifier: Any) -> None:
+        """Asks the objective, where it has something to say."""
+        check = getattr(self.objective, "check", None)
+        if check is not None:
+            check(classifier)
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the parameters after `num_steps` steps."""

@@ -59,6 +59,8 @@ def evaluate(
     """
     checks.check_classifier(classifier)
     names = _checked_names(attacks)
+    for attack in attacks:
+        attack.check(classifier)
     if batch_size < 1:
         raise ValueError(
             "Argument `batch_size` must be at least 1. Received: "

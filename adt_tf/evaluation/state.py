@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import files
+from adt_tf import checks, files
 
 _SAVE_EVERY = 5.0  # seconds
 _PROBED = 8  # images
@@ -127,13 +127,9 @@ def fingerprint(
 
     What a model does with its weights is told by `probe`.
     """
-    digest = hashlib.sha256(repr(settings).encode())
     weights = [v for model in models for v in getattr(model, "variables", ())]
-    for array in (images, labels, *weights):
-        array = np.ascontiguousarray(array)
-        digest.update(repr((array.shape, str(array.dtype))).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    found = checks.digest(images, labels, *weights)
+    return hashlib.sha256(repr((settings, found)).encode()).hexdigest()
 
 
 def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
