@@ -37,8 +37,8 @@ class GradientAscent(Attack):
         gradient: How the gradient is had, of `adt_tf.gradients`.
         keep_best: Whether a call gives back the strongest image that the
             climb has met, rather than one drawn from where it ends.
-        stop_early: Whether a call keeps the first misclassified image and
-            ends when it has one for every example.
+        stop_early: Whether a call keeps the first misclassified image, the
+            strongest where there is none, and ends when every example has one.
         name: How tables call it.
     """  # noqa: E501
 
@@ -266,7 +266,7 @@ class GradientAscent(Attack):
 
     def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
         if self.stop_early:
-            return best.where(~best.wrong, seen)
+            return best.where(~best.wrong, best.updated(seen))
         return best.updated(seen)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
