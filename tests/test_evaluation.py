@@ -284,6 +284,20 @@ def test_reports_are_compared_pair_by_pair(classifier, labelled):
         evaluation.compare(first, run(classifier, labelled, ["fgsm"]))
 
 
+def test_only_the_same_examples_are_compared(classifier, labelled):
+    x, y = labelled
+    first = run(classifier, labelled, ["fgsm"])
+    other = run(classifier, (x[::-1], y[::-1]), ["fgsm"])
+    with pytest.raises(ValueError, match="other images or labels"):
+        evaluation.compare(first, other)
+    # What an earlier version wrote says nothing of them.
+    values = other.to_dict()
+    del values["examples_sha256"]
+    evaluation.compare(first, evaluation.Report.from_dict(values))
+    with pytest.raises(ValueError, match="the same seed, such as --seed=0"):
+        evaluation.compare(first, run(classifier, labelled, ["fgsm"], seed=1))
+
+
 def test_report_survives_json_and_has_a_matrix(classifier, labelled):
     import json
 
@@ -365,6 +379,27 @@ def test_nan_logits_are_refused(classifier, labelled):
     classifier.set_weights([w * np.nan for w in classifier.get_weights()])
     with pytest.raises(ValueError, match="NaN or infinite logits"):
         run(classifier, labelled)
+
+
+def test_logits_that_only_an_attack_spoils_are_told_apart(labelled):
+    x, _ = labelled
+    x = np.minimum(x, 0.5)
+    network = make_convolutional()
+    y = network.predict(x, verbose=0).argmax(-1).astype("int32")
+
+    def overflows(x, training):
+        logits = network(x, training=training)
+        limit = tf.reduce_max(x, axis=[1, 2, 3]) > 0.5
+        return tf.where(limit[:, None], logits / 0.0, logits)
+
+    class Bright(attacks.PointAttack):
+        def find(self, classifier, x, y, **_):
+            brighter = tf.clip_by_value(x + EPSILON, 0.0, 1.0)
+            return attacks.AdversarialBatch(brighter, y, y)
+
+    attack = Bright(attacks.fgsm(EPSILON).threat_model, "Bright")
+    with pytest.raises(ValueError, match="example 0 under Bright, though not"):
+        adt_tf.evaluate(overflows, (x, y), [attack], verbose=False)
 
 
 def test_same_names_are_refused(classifier, labelled):

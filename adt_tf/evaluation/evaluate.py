@@ -103,6 +103,7 @@ def evaluate(
         independent,
         dict(zip([NATURAL, *names], map(float, state.seconds), strict=True)),
         state.examples if keep_examples else None,
+        checks.digest(images, labels),
     )
 
 
@@ -144,7 +145,8 @@ class _Run:
         rows = np.flatnonzero(self.state.parts_done[0] == 0)
         with self._bar(NATURAL, len(rows)) as bar:
             for chosen, size in _batches(rows, self.batch_size):
-                self._record(0, chosen, self._padded(self.images, chosen, size))
+                clean = self._padded(self.images, chosen, size)
+                self._record(0, NATURAL, chosen, clean)
                 bar.update(len(chosen))
             self._show(bar, 0, np.ones(len(self.labels), bool))
         self.state.save(now=True)
@@ -170,7 +172,7 @@ class _Run:
                         self.classifier, x, y, seed=self.seed, part=part
                     ).x_adv
                     attack.threat_model.check(x, found)
-                    fallen = self._record(row, chosen, found)
+                    fallen = self._record(row, attack.name, chosen, found)
                     # What has fallen is spared the other parts.
                     bar.total -= fallen * (attack.num_parts - part - 1)
                     bar.update(len(chosen))
@@ -179,10 +181,21 @@ class _Run:
             self._show(bar, row, target)
         state.save(now=True)
 
-    def _record(self, row: int, chosen: np.ndarray, x_adv: tf.Tensor) -> int:
+    def _record(
+        self, row: int, name: str, chosen: np.ndarray, x_adv: tf.Tensor
+    ) -> int:
         """Counts what is classified correctly; returns how many are not."""
         state = self.state
         logits = self.predict(x_adv).numpy()[: len(chosen)]
+        spoiled = ~np.isfinite(logits).all(axis=-1)
+        if row > 0 and spoiled.any():
+            raise ValueError(
+                f"The classifier returned NaN or infinite logits for example "
+                f"{chosen[spoiled.argmax()]} under {name}, though not for its "
+                "clean image: it overflows, or divides by 0, within epsilon "
+                "of it. Evaluate it in float32 if it computes in float16, and "
+                "look for a quotient, a root or a logarithm in it."
+            )
         logits = _checked_logits(logits, self.labels)
         right = logits.argmax(-1) == self.labels[chosen]
         if state.examples.size:
