@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, data, evaluation, files
+from adt_tf import attacks, data, evaluation, files, networks
 from adt_tf.attacks import Attack
 from adt_tf.files import write_text
 
@@ -27,6 +27,7 @@ def build_attacks(
     epsilon: float,
     test: data.ImageData,
     *,
+    classifier: Any = None,
     source: Any = None,
     width_factor: float = 1.0,
 ) -> list[Attack]:
@@ -36,18 +37,40 @@ def build_attacks(
         names: As `adt_tf.attacks.get` takes them.
         epsilon: The radius of the ball.
         test: The examples; feature attacks draw their targets from them.
+        classifier: What is to be attacked. Where it has no feature map to be
+            found, feature attacks take its logits, and say so; None if it is
+            known to have one.
         source: A classifier to attack in place of the one that is measured.
         width_factor: Of the generators of amortised attacks.
     """
+    attacked = classifier if source is None else source
     context = {
+        "features": "map" if _has_feature_map(attacked) else "logits",
         "targets": data.as_arrays(test),
         "input_shape": test.input_shape,
         "width_factor": width_factor,
     }
     chosen = [attacks.get(name, epsilon, **context) for name in names]
+    if context["features"] == "logits":
+        for attack in chosen:
+            if attack.name.startswith("Fea"):
+                print(
+                    f"{attack.name}: the model is no functional Keras model "
+                    "with a feature map, so its logits are the features."
+                )
     if source is not None:
         chosen = [attacks.Transfer(source, attack) for attack in chosen]
     return chosen
+
+
+def _has_feature_map(classifier: Any) -> bool:
+    if classifier is None:
+        return True
+    try:
+        networks.feature_extractor(classifier)
+    except ValueError:
+        return False
+    return True
 
 
 def train_generators(
@@ -80,6 +103,17 @@ def train_generators(
             )
 
 
+def checked_output(output: str | pathlib.Path) -> pathlib.Path:
+    """Returns the path of the JSON; .csv, .md and .npz stand beside it."""
+    output = pathlib.Path(output)
+    if output.suffix != ".json":
+        raise ValueError(
+            "The result is a .json file, and .csv, .md and .npz are written "
+            f"beside it: give a name that ends in .json. Received: {output}"
+        )
+    return output
+
+
 def assess(
     classifier: Any,
     test: data.ImageData,
@@ -100,7 +134,7 @@ def assess(
         details: What the JSON says beside the verdicts, such as the command.
         **arguments: Of `adt_tf.evaluate`.
     """
-    output = pathlib.Path(output)
+    output = checked_output(output)
     report = evaluation.evaluate(
         classifier, test, chosen, directory=output.parent, **arguments
     )

@@ -6,9 +6,11 @@ tensors run inside the compiled step, on every batch.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from adt_tf.threat_models import TOLERANCE
@@ -42,6 +44,16 @@ def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all(tf.abs(total - 1.0) < 1e-3) & (
         tf.reduce_min(logits) >= 0.0
     )
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """A hash of the shapes, the types and the values of arrays."""
+    total = hashlib.sha256()
+    for array in arrays:
+        array = np.ascontiguousarray(array)
+        total.update(repr((array.shape, str(array.dtype))).encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 def as_batch(x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:

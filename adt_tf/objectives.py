@@ -213,25 +213,34 @@ def couples_examples(objective: Objective) -> bool:
     return getattr(objective, "couples_examples", False)
 
 
-def feature_similarity(targets: tuple[Any, Any]) -> Objective:
+def feature_similarity(
+    targets: tuple[Any, Any], *, features: str = "map"
+) -> Objective:
     """The cosine of the features of x_adv and of an image of another class.
 
         value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
 
-    h is the feature map before the global pooling. The target x' is drawn, for
-    each example, among the targets of other classes.
+    h is the feature map before the global pooling, or the logits. The target
+    x' is drawn, for each example, among the targets of other classes.
 
     Args:
         targets: (images, labels) to draw from, such as the test set.
+        features: "map"; or "logits", for a classifier that is no functional
+            Keras model, so that its feature map cannot be had.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
     """
+    if features not in ("map", "logits"):
+        raise ValueError(
+            "Argument `features` must be 'map' or 'logits'. Received: "
+            f"features={features!r}"
+        )
     pool = tuple(
         tf.convert_to_tensor(part) for part in checks.as_batch(*targets)
     )
 
     def objective(classifier, x, y, *, seed):
-        both = networks.feature_extractor(classifier, with_outputs=True)
+        both = _features_and_logits(classifier, features)
         images, labels = pool
         scores = seeds.per_example(
             lambda s: tf.random.stateless_uniform(tf.shape(labels), s), x, seed
@@ -257,8 +266,36 @@ def feature_similarity(targets: tuple[Any, Any]) -> Objective:
 
         return value
 
-    objective.__name__ = f"feature_similarity({len(pool[1])} targets)"
+    def check(classifier):
+        if features == "map":
+            _features_and_logits(classifier, features)
+
+    kind = "feature" if features == "map" else "logit"
+    digest = checks.digest(*(part.numpy() for part in pool))
+    objective.__name__ = (
+        f"{kind}_similarity({len(pool[1])} targets {digest[:8]})"
+    )
+    objective.check = check
     return objective
+
+
+def _features_and_logits(classifier: Any, features: str) -> Any:
+    """Returns a function of images that gives (features, logits)."""
+    if features == "logits":
+
+        def both(images, training):
+            logits = classifier(images, training=training)
+            return logits, logits
+
+        return both
+    try:
+        return networks.feature_extractor(classifier, with_outputs=True)
+    except ValueError as error:
+        raise ValueError(
+            "FeaAttack cannot find the classifier's feature map; with "
+            '`attacks.fea(..., features="logits")` it takes the logits in its '
+            f"place. {error}"
+        ) from error
 
 
 def _unit(features: tf.Tensor) -> tf.Tensor:

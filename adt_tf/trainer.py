@@ -51,7 +51,8 @@ class AdversarialTrainer(keras.Model):
     the mean of |delta| / epsilon.
 
     Args:
-        classifier: A Keras model from images in [0, 1] to logits.
+        classifier: A Keras model from images in [0, 1] to logits; any such
+            function where it is not trained.
         attack: The inner maximiser, of `adt_tf.attacks`.
         loss: The outer loss, of `adt_tf.losses`.
         seed: Of all noise in training.
@@ -62,7 +63,7 @@ class AdversarialTrainer(keras.Model):
 
     def __init__(
         self,
-        classifier: keras.Model,
+        classifier: Any,
         attack: Attack,
         loss: Callable[..., losses.RobustLoss] = losses.cross_entropy,
         *,
@@ -70,6 +71,8 @@ class AdversarialTrainer(keras.Model):
         outer_samples: int = 1,
         train_classifier: bool = True,
     ):
+        if not train_classifier and callable(classifier):
+            classifier = _as_model(classifier)
         if not isinstance(classifier, keras.Model):
             raise ValueError(
                 "Argument `classifier` must be a Keras model. Received: "
@@ -357,6 +360,20 @@ class AdversarialTrainer(keras.Model):
             for name, result in results.items()
             if name not in self.trackers or name in updates
         }
+
+
+def _as_model(classifier: Any) -> keras.Model:
+    """Gives a classifier that is not trained the shape of a Keras model."""
+    if isinstance(classifier, keras.Model):
+        return classifier
+
+    class Frozen(keras.Model):
+        def call(self, x, training=None):
+            return classifier(x, training=False)
+
+    model = Frozen(dtype="float32")
+    model.built = True
+    return model
 
 
 def _weighted_mean(value: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:

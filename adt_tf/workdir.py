@@ -79,6 +79,21 @@ def load_data(
     )
 
 
+def load_test_data(
+    config: dict[str, Any], num_examples: int | None = None
+) -> data.ImageData:
+    """Loads the test split; says so where it is but a part of a file."""
+    test = load_data(config, "test", num_examples)
+    share = data.test_share(config["dataset"])
+    if share:
+        print(
+            f"{config['dataset']} has no test split, so {share[0]} of its "
+            f"{share[1]} examples are taken for it; saved as x_test and "
+            "y_test all of them are."
+        )
+    return test
+
+
 def save_classifier(classifier: keras.Model, path: pathlib.Path) -> None:
     """Saves beside, then renames: a killed process leaves no broken file."""
     partial = files.beside(path)

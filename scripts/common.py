@@ -178,19 +178,30 @@ def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
 _OF_EVALUATION = ("dataset", "data_dir", "download", "epsilon", "seed")
 
 
+def refuse_training_flags(*allowed: str) -> list[str]:
+    """Refuses what an evaluation would ignore; returns the others given.
+
+    Args:
+        *allowed: What may be given beside the data set, epsilon and seed.
+    """
+    allowed = (*_OF_EVALUATION, *allowed)
+    present = [n for n in experiment_config() if flags.FLAGS[n].present]
+    refused = sorted(set(present) - set(allowed))
+    if refused:
+        raise ValueError(
+            f"--{refused[0]} belongs to training and would be ignored here; "
+            f"of a run's flags only {', '.join(allowed)} may be given."
+        )
+    return present
+
+
 def read_workdir(workdir: str) -> list[str]:
     """Sets the flags as the run in `workdir` had them, unless given here.
 
     Returns those given here, of the data set, epsilon and seed. The others
     belong to training and are refused.
     """
-    present = [n for n in experiment_config() if flags.FLAGS[n].present]
-    refused = sorted(set(present) - set(_OF_EVALUATION))
-    if refused:
-        raise ValueError(
-            f"--{refused[0]} belongs to training and would be ignored here; "
-            f"of a run's flags only {', '.join(_OF_EVALUATION)} may be given."
-        )
+    present = refuse_training_flags()
     given = [flags.FLAGS[name].serialize() for name in present]
     path = pathlib.Path(workdir) / FLAGS_FILE
     if not path.is_file():
@@ -200,6 +211,11 @@ def read_workdir(workdir: str) -> list[str]:
         )
     set_unless_given(path, experiment_config())
     return given
+
+
+def model_name(path: pathlib.Path) -> str:
+    """What results are named after: v1.0 of v1.0/ and of v1.0.keras."""
+    return path.name if path.is_dir() else path.stem
 
 
 def set_unless_given(path: pathlib.Path, known: Container[str]) -> None:

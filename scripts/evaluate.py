@@ -70,23 +70,30 @@ def main(*arguments: str) -> None:
     protocol = _choose_protocol()
     if values.workdir:
         common.read_workdir(values.workdir)
+    else:
+        # Generators are trained on them.
+        common.refuse_training_flags("train_examples")
     config = common.experiment_config()
-    output = pathlib.Path(values.output or _default_output(protocol))
 
     from adt_tf import assessment, provenance, workdir
 
+    output = assessment.checked_output(
+        values.output or _default_output(protocol)
+    )
+
     names, epsilon = values.attacks, config["epsilon"]
-    test = workdir.load_data(config, "test", values.test_examples)
+    test = workdir.load_test_data(config, values.test_examples)
     source = values.source and workdir.load_any(values.source)
+    classifier = workdir.load_any(
+        values.workdir or values.model, probabilities=values.probabilities
+    )
     chosen = assessment.build_attacks(
         names,
         epsilon,
         test,
+        classifier=classifier,
         source=source,
         width_factor=values.attack_width_factor,
-    )
-    classifier = workdir.load_any(
-        values.workdir or values.model, probabilities=values.probabilities
     )
     if any(attack.networks for attack in chosen):
         assessment.train_generators(
@@ -152,7 +159,8 @@ def _default_output(protocol: str) -> pathlib.Path:
     if values.workdir:
         return pathlib.Path(values.workdir) / f"evaluation{suffix}.json"
     model = pathlib.Path(values.model)
-    return model.with_name(f"{model.stem}-evaluation{suffix}.json")
+    name = common.model_name(model)
+    return model.with_name(f"{name}-evaluation{suffix}.json")
 
 
 if __name__ == "__main__":

@@ -31,11 +31,13 @@ def main() -> None:
         raise ValueError("Give either --workdir or --model.")
     if values.workdir:
         common.read_workdir(values.workdir)
+    else:
+        common.refuse_training_flags()
     config = common.experiment_config()
     chosen = pathlib.Path(values.workdir or values.model)
     default = chosen / "lint.json"
     if values.model:
-        default = chosen.with_name(f"{chosen.stem}-lint.json")
+        default = chosen.with_name(f"{common.model_name(chosen)}-lint.json")
 
     import adt_tf
     from adt_tf import workdir
@@ -43,7 +45,7 @@ def main() -> None:
 
     report = adt_tf.lint(
         workdir.load_any(chosen, probabilities=values.probabilities),
-        workdir.load_data(config, "test"),
+        workdir.load_test_data(config),
         epsilon=config["epsilon"],
         num_examples=values.test_examples,
         seed=config["seed"],

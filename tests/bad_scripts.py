@@ -190,6 +190,18 @@ ROWS = {
         on("evaluate", "run", "--model={f}/good.keras"),
         "either --workdir or --model",
     ),
+    "a flag of training for a model": (
+        [*MODEL, "--num_steps=500"],
+        "--num_steps belongs to training",
+    ),
+    "a flag of training for checks of a model": (
+        ["lint", *MODEL[1:], "--train_examples=5"],
+        "--train_examples belongs to training",
+    ),
+    "a result that is no .json file": (
+        [*MODEL, "--attacks=fgsm", "--output={f}/result.csv"],
+        "a name that ends in .json",
+    ),
     "an unknown protocol": ([*MODEL, "--protocol=nope"], "must be one of"),
     "a path for a protocol": (
         [*MODEL, "--protocol=../../other"],

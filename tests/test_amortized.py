@@ -224,6 +224,23 @@ def test_fit_leaves_the_classifier_alone_and_strengthens_the_attack(
     attack.threat_model.check(x, attack(classifier, x, y).x_adv)
 
 
+def test_networks_are_trained_against_any_classifier(images):
+    x, y = images
+    network = make_convolutional()
+
+    def bare(x, training):
+        assert not training
+        return network(x, training=training)
+
+    attack = attacks.l2l(EPSILON, **SMALL)
+    before = attack.networks[0].get_weights()
+    attack.fit(bare, (x, y), verbose=0)
+    after = attack.networks[0].get_weights()
+    assert any((a != b).any() for a, b in zip(before, after, strict=True))
+    with pytest.raises(ValueError, match="must be a Keras model"):
+        adt_tf.AdversarialTrainer(bare, attack)
+
+
 @pytest.mark.parametrize("name", AMORTIZED)
 def test_result_does_not_depend_on_the_batch(name, images):
     x, y = images

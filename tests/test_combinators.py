@@ -55,8 +55,11 @@ def test_generators_are_trained_through_wrappers(right):
     attack(other, *right)
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda a: a, lambda a: attacks.Restarts(a, 2)]
+)
 def test_an_evaluation_is_told_apart_by_its_source(
-    convolutional, right, tmp_path, monkeypatch
+    wrap, convolutional, right, tmp_path, monkeypatch
 ):
     from adt_tf.evaluation.state import State
 
@@ -64,7 +67,7 @@ def test_an_evaluation_is_told_apart_by_its_source(
     for seed in (1, 1, 2):
         source = make_convolutional(seed)
         source.name = "source"
-        attack = attacks.Transfer(source, attacks.fgsm(EPSILON))
+        attack = wrap(attacks.Transfer(source, attacks.fgsm(EPSILON)))
         adt_tf.evaluate(
             convolutional, right, [attack], directory=tmp_path, verbose=False
         )

@@ -161,6 +161,16 @@ def test_npz_as_keras_has_them(tmp_path):
     np.testing.assert_array_equal(test.labels, y[:8, 0])
 
 
+def test_npz_with_a_test_set_alone(tmp_path):
+    path = str(tmp_path / "test.npz")
+    x = np.zeros((7, 4, 4, 1), "uint8")
+    np.savez(path, x_test=x, y_test=np.arange(7))
+    assert len(data.load(path, split="test")) == 7
+    assert data.test_share(path) is None
+    with pytest.raises(ValueError, match="but has x_test, y_test"):
+        data.load(path, split="train")
+
+
 def test_npz_with_one_set_is_split(tmp_path):
     path = str(tmp_path / "one.npz")
     x = np.arange(50.0).reshape(50, 1, 1, 1) / 49
@@ -170,6 +180,7 @@ def test_npz_with_one_set_is_split(tmp_path):
     assert np.bincount(test.labels).tolist() == [8, 2]
     joined = np.concatenate([train.images, test.images]).ravel()
     np.testing.assert_array_equal(np.sort(joined), x.ravel().astype("f4"))
+    assert data.test_share(path) == (len(test), 50)
 
 
 # TensorFlow Datasets.

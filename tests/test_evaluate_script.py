@@ -10,7 +10,9 @@ import time
 import numpy as np
 import pytest
 
+import adt_tf
 from adt_tf import assessment, data
+from tests import in_process
 from tests.conftest import make_convolutional
 from tests.test_scripts import ROOT, run
 
@@ -58,6 +60,34 @@ def test_any_model_and_protocol(case, tmp_path):
     with np.load(output.with_suffix(".npz")) as arrays:
         assert arrays["x_adv"].shape == (40, 8, 8, 1)
     assert not list(output.parent.glob("*unfinished*"))
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_protocols_take_saved_models(version, case, tmp_path):
+    model = tmp_path / f"v{version}"
+    adt_tf.export(make_convolutional(0), model)
+    attacks = ["fgsm,mim-5,fea-2", "pgd-2,exp-2,exp-am"][version == "1.1"]
+    done = in_process.run(
+        "evaluate",
+        f"--model={model}",
+        f"--dataset={case}/mine.npz",
+        "--epsilon=0.02",
+        f"--protocol={['paper', 'distributional'][version == '1.1']}",
+        f"--attacks={attacks}",
+        "--test_examples=10",
+        "--train_examples=32",
+        "--attack_epochs=1",
+        "--attack_width_factor=0.03125",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "40 of its 200 examples are taken for it" in done.stdout
+    # Each version has a result of its own.
+    (path,) = tmp_path.glob(f"v{version}-evaluation-*.json")
+    result = json.loads(path.read_text())
+    assert len(result["accuracy"]) == 4
+    if version == "1.0":
+        assert "its logits are the features" in done.stdout
+        assert "logit_similarity" in result["attacks"]["Fea-50x2 (logits)"]
 
 
 def test_compare_is_paired(case, tmp_path):

@@ -183,6 +183,56 @@ def test_another_evaluation_is_not_gone_on_with(
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def half_precision(classifier):
+    """The same network and weights, computed in mixed_float16."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        twin = make_convolutional()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    twin.set_weights(classifier.get_weights())
+    return twin
+
+
+SAME_WEIGHTS = {
+    "another head": (
+        lambda m: m,
+        lambda m: keras.Sequential([m, keras.layers.Rescaling(1e4)]),
+    ),
+    "a function": (
+        lambda m: lambda x, training: m(x, training=training),
+        lambda m: lambda x, training: -m(x, training=training),
+    ),
+    "half precision": (lambda m: m, half_precision),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_WEIGHTS)
+def test_another_model_of_the_same_weights_starts_anew(
+    kind, classifier, labelled, tmp_path, monkeypatch, capsys
+):
+    original = attacks.Attack.__call__
+
+    def broken(self, *arguments, **keywords):
+        raise KeyboardInterrupt
+
+    one, other = (make(classifier) for make in SAME_WEIGHTS[kind])
+    monkeypatch.setattr(attacks.Attack, "__call__", broken)
+    chosen = [attacks.fgsm(EPSILON)]
+    with pytest.raises(KeyboardInterrupt):
+        adt_tf.evaluate(one, labelled, chosen, directory=tmp_path)
+    (path,) = tmp_path.iterdir()
+    kept = path.read_bytes()
+    monkeypatch.setattr(attacks.Attack, "__call__", original)
+    for model, told in ((one, "Going on with"), (other, "Starting anew: ")):
+        path.write_bytes(kept)
+        capsys.readouterr()
+        report = adt_tf.evaluate(model, labelled, chosen, directory=tmp_path)
+        assert told in capsys.readouterr().out
+        expected = adt_tf.evaluate(model, labelled, chosen, verbose=False)
+        assert report.accuracy == expected.accuracy
+
+
 def test_an_unreadable_state_is_worked_out_again(
     classifier, labelled, tmp_path, monkeypatch
 ):
@@ -232,6 +282,20 @@ def test_reports_are_compared_pair_by_pair(classifier, labelled):
     assert tests["A_rob"].difference == pytest.approx(difference)
     with pytest.raises(ValueError, match="can be compared only if"):
         evaluation.compare(first, run(classifier, labelled, ["fgsm"]))
+
+
+def test_only_the_same_examples_are_compared(classifier, labelled):
+    x, y = labelled
+    first = run(classifier, labelled, ["fgsm"])
+    other = run(classifier, (x[::-1], y[::-1]), ["fgsm"])
+    with pytest.raises(ValueError, match="other images or labels"):
+        evaluation.compare(first, other)
+    # What an earlier version wrote says nothing of them.
+    values = other.to_dict()
+    del values["examples_sha256"]
+    evaluation.compare(first, evaluation.Report.from_dict(values))
+    with pytest.raises(ValueError, match="the same seed, such as --seed=0"):
+        evaluation.compare(first, run(classifier, labelled, ["fgsm"], seed=1))
 
 
 def test_report_survives_json_and_has_a_matrix(classifier, labelled):
@@ -315,6 +379,27 @@ def test_nan_logits_are_refused(classifier, labelled):
     classifier.set_weights([w * np.nan for w in classifier.get_weights()])
     with pytest.raises(ValueError, match="NaN or infinite logits"):
         run(classifier, labelled)
+
+
+def test_logits_that_only_an_attack_spoils_are_told_apart(labelled):
+    x, _ = labelled
+    x = np.minimum(x, 0.5)
+    network = make_convolutional()
+    y = network.predict(x, verbose=0).argmax(-1).astype("int32")
+
+    def overflows(x, training):
+        logits = network(x, training=training)
+        limit = tf.reduce_max(x, axis=[1, 2, 3]) > 0.5
+        return tf.where(limit[:, None], logits / 0.0, logits)
+
+    class Bright(attacks.PointAttack):
+        def find(self, classifier, x, y, **_):
+            brighter = tf.clip_by_value(x + EPSILON, 0.0, 1.0)
+            return attacks.AdversarialBatch(brighter, y, y)
+
+    attack = Bright(attacks.fgsm(EPSILON).threat_model, "Bright")
+    with pytest.raises(ValueError, match="example 0 under Bright, though not"):
+        adt_tf.evaluate(overflows, (x, y), [attack], verbose=False)
 
 
 def test_same_names_are_refused(classifier, labelled):

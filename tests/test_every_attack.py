@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import adt_tf
 from adt_tf import attacks
 from tests.conftest import make_convolutional, make_linear
 
@@ -216,7 +217,27 @@ def test_fea_reaches_the_closed_form_on_linear_features():
     assert reached.min() > 0.95 and reached.max() < 1.0001
 
 
-@pytest.mark.parametrize("name", ["apgd_ce", "exp_am"])
+@pytest.mark.parametrize("name", [*GRADIENT_ATTACKS, "fab_t"])
+def test_a_slope_that_is_no_number_is_taken_for_zero(name, images):
+    # The slope of sqrt(x^2) is NaN at 0, where one pixel of each image is.
+    attack = ATTACKS[name](EPSILON)
+    classifier = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Lambda(lambda t: tf.sqrt(tf.square(t))),
+            make_convolutional(),
+        ]
+    )
+    x, _ = images
+    x = x.copy()
+    x[:, 0, 0] = 0.0
+    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    x_adv = attack(classifier, x, y, part=0).x_adv
+    attack.threat_model.check(x, x_adv)
+    assert (classifier.predict(x_adv, verbose=0).argmax(-1) != y).any()
+
+
+@pytest.mark.parametrize("name", ["apgd_ce", "exp_am", "fab_t"])
 def test_without_gradients_an_attack_is_blind_not_broken(name, images):
     attack = ATTACKS[name](EPSILON)
     x, _ = images
@@ -270,6 +291,50 @@ def test_names_resolve():
     }
     found = {n: attacks.get(n, EPSILON, **context).name for n in expected}
     assert found == expected
+
+
+def test_fea_takes_logits_where_there_is_no_feature_map(convolutional, images):
+    x, _ = images
+    y = convolutional.predict(x, verbose=0).argmax(-1).astype("int32")
+
+    def bare(x, training):
+        return convolutional(x, training=training)
+
+    pool = targets((8, 8, 1), 10)
+    plain, on_logits = (
+        attacks.fea(EPSILON, targets=pool, num_targets=3, features=features)
+        for features in ("map", "logits")
+    )
+    with pytest.raises(ValueError, match='features="logits"'):
+        adt_tf.evaluate(bare, (x, y), [attacks.fgsm(EPSILON), plain])
+    assert "logit_similarity" in repr(on_logits)
+    assert on_logits.name == "Fea-50x3 (logits)"
+    report = adt_tf.evaluate(bare, (x, y), [on_logits], verbose=False)
+    assert report.robust_accuracy < 1
+
+
+def test_different_attacks_have_different_reprs():
+    pool = targets((8, 8, 1), 10)
+    shape = {"input_shape": (8, 8, 1), "width_factor": 0.03125}
+    pairs = [
+        (attacks.mim(0.1), attacks.mim(0.1, random_start=True)),
+        (
+            attacks.exp(0.1, entropy_weight=1.0),
+            attacks.exp(0.1, entropy_weight=1.0, entropy_reduction="sum"),
+        ),
+        *(
+            (make(0.1, **shape), make(0.1, entropy_reduction="sum", **shape))
+            for make in (attacks.exp_am, attacks.imp_am)
+        ),
+        (
+            attacks.fea(0.1, targets=pool),
+            attacks.fea(0.1, targets=(pool[0][::-1], pool[1])),
+        ),
+    ]
+    for one, other in pairs:
+        assert repr(one) != repr(other)
+    # Those that are stored in results stay as they are.
+    assert repr(attacks.mim(0.1)).startswith("<MIM-20: Dirac in ")
 
 
 def test_autoattack_has_its_four_parts():

@@ -277,9 +277,13 @@ def test_each_part_is_the_target_of_the_next_logit(num_classes):
     attack = fab_t(0.5)
     assert attack.num_parts == 9
     for part in range(9):
-        target = min(part + 1, num_classes - 1)
+        target = part + 1
         batch = attack(classifier, x, np.array([0]), part=part)
         moved = np.flatnonzero(batch.x_adv)
+        if target >= num_classes:
+            # All have been tried: there is nothing left to do.
+            assert moved.size == 0
+            continue
         np.testing.assert_array_equal(moved, [target])
         needed = 0.1 + target / 20
         far = batch.x_adv.numpy().max()

@@ -58,6 +58,8 @@ class Amortized(Attack):
         hinge = ""
         if self.entropy_threshold is not None:
             hinge = f", entropy_threshold={self.entropy_threshold:g}"
+        if getattr(self.family, "entropy_reduction", "mean") != "mean":
+            hinge += f", entropy_reduction={self.family.entropy_reduction}"
         return (
             f"<{self.name}: {type(self.family).__name__} in "
             f"{self.threat_model}, entropy_weight={self.entropy_weight:g}"
@@ -108,7 +110,7 @@ class Amortized(Attack):
 
     def fit(
         self,
-        classifier: keras.Model,
+        classifier: Any,
         dataset: Any,
         *,
         epochs: int = 1,
@@ -118,7 +120,8 @@ class Amortized(Attack):
         """Trains the networks against a classifier that stays as it is.
 
         Args:
-            classifier: The Keras model to attack.
+            classifier: What to attack, from images to logits; any object that
+                is called as `classifier(images, training=False)`.
             dataset: (images, labels), or a batched `tf.data.Dataset` that
                 ends.
             epochs: Passes over the data.

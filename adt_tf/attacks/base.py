@@ -117,6 +117,12 @@ class Attack:
         """All models, its own or others', that decide what it finds."""
         return self.networks
 
+    def check(self, classifier: Any) -> None:
+        """Raises `ValueError` where it cannot attack such a classifier.
+
+        `evaluate` asks this of all attacks before it runs the first.
+        """
+
     def solve(
         self,
         classifier: Any,

@@ -23,6 +23,15 @@ class _Wrapped(Attack):
         self.networks = attack.networks
         self.images_per_example = attack.images_per_example
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """Those of the attack."""
+        return self.attack.models
+
+    def check(self, classifier: Any) -> None:
+        """What the attack cannot do is beyond this one."""
+        self.attack.check(classifier)
+
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks of an amortised attack."""
         return self.attack.fit(classifier, dataset, **arguments)
@@ -117,6 +126,11 @@ class Transfer(_Wrapped):
     def models(self) -> tuple[Any, ...]:
         """The source, and those of the attack."""
         return (self.source, *self.attack.models)
+
+    def check(self, classifier: Any) -> None:
+        """The attack must be able to attack the source."""
+        del classifier
+        self.attack.check(self.source)
 
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks against the source."""

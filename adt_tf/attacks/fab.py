@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import threat_models
+from adt_tf import gradients, threat_models
 from adt_tf.attacks.base import PointAttack
 from adt_tf.threat_models import Linf
 
@@ -34,7 +34,7 @@ class FAB(PointAttack):
     the highest clean logits first; any wrong class counts as a success. The
     search starts at x itself and draws nothing. Of the candidates the closest
     is kept, and projected on the ball: within epsilon it stays as it is.
-    With fewer classes than targets the last target is tried again.
+    With fewer classes than targets the parts left over take no step.
 
     Args:
         threat_model: The ball in which a candidate counts, and the box.
@@ -138,6 +138,7 @@ class FAB(PointAttack):
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
         clean = _logits(classifier, x)
         target = self._target(clean, y, part)
+        end = tf.where(part < clean.shape[-1] - 1, self.num_steps, 0)
         classes = clean.shape[-1]
         direction = tf.one_hot(target, classes) - tf.one_hot(y, classes)
         wrong = tf.argmax(clean, axis=-1, output_type=y.dtype) != y
@@ -157,10 +158,10 @@ class FAB(PointAttack):
         if jit_compile:
             step = tf.function(step, jit_compile=True, autograph=False)
         # The loop stays in graph mode: see `GradientAscent`.
-        _, best, distance = tf.while_loop(
-            lambda *_: True,
-            step,
-            (x, x, tf.where(wrong, 0.0, infinite)),
+        _, _, best, distance = tf.while_loop(
+            lambda t, *_: t < end,
+            lambda t, *state: (t + 1, *step(*state)),
+            (0, x, x, tf.where(wrong, 0.0, infinite)),
             maximum_iterations=self.num_steps,
         )
         return tf.stop_gradient(best), tf.stop_gradient(distance)
@@ -183,8 +184,10 @@ class FAB(PointAttack):
             tape.watch(x_i)
             value = tf.reduce_sum(direction * _logits(classifier, x_i), -1)
         # Without any gradient the walk stays where it is.
-        slope = tape.gradient(
-            value, x_i, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        slope = gradients.finite(
+            tape.gradient(
+                value, x_i, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
         )
         rows = tf.shape(x)[0]
         flat_x, flat_i, normal = (

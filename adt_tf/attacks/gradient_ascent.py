@@ -37,8 +37,8 @@ class GradientAscent(Attack):
         gradient: How the gradient is had, of `adt_tf.gradients`.
         keep_best: Whether a call gives back the strongest image that the
             climb has met, rather than one drawn from where it ends.
-        stop_early: Whether a call keeps the first misclassified image and
-            ends when it has one for every example.
+        stop_early: Whether a call keeps the first misclassified image, the
+            strongest where there is none, and ends when every example has one.
         name: How tables call it.
     """  # noqa: E501
 
@@ -107,6 +107,8 @@ class GradientAscent(Attack):
             parts.append(f"sample_chunk={self.sample_chunk}")
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
+        if getattr(self.family, "entropy_reduction", "mean") != "mean":
+            parts.append(f"entropy_reduction={self.family.entropy_reduction}")
         if self.gradient.name != "backpropagation":
             parts.append(self.gradient.name)
         if self.stop_early:
@@ -114,6 +116,12 @@ class GradientAscent(Attack):
         elif self.keep_best:
             parts.append("keep_best")
         return f"<{self.name}: {', '.join(parts)}>"
+
+    def check(self, classifier: Any) -> None:
+        """Asks the objective, where it has something to say."""
+        check = getattr(self.objective, "check", None)
+        if check is not None:
+            check(classifier)
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the parameters after `num_steps` steps."""
@@ -258,7 +266,7 @@ class GradientAscent(Attack):
 
     def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
         if self.stop_early:
-            return best.where(~best.wrong, seen)
+            return best.where(~best.wrong, best.updated(seen))
         return best.updated(seen)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):

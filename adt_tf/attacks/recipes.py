@@ -95,7 +95,8 @@ def mim(
         objectives.cross_entropy,
         step_rules.momentum(_share(threat_model, 4, step_size), decay),
         num_steps=num_steps,
-        name=f"MIM-{num_steps}",
+        # The name tells it from the usual form, in tables and in the repr.
+        name=f"MIM-{num_steps}" + (" (random start)" if random_start else ""),
     )
 
 
@@ -123,6 +124,7 @@ def fea(
     num_targets: int = 200,
     num_steps: int = 50,
     step_size: float | None = None,
+    features: str = "map",
 ) -> Restarts:
     """PGD towards the features of images of other classes, one by one.
 
@@ -132,6 +134,8 @@ def fea(
         num_targets: How many are tried for each example.
         num_steps: Steps for each of them.
         step_size: By default epsilon / 8.
+        features: "map", before the global pooling; or "logits", for a
+            classifier that is no functional Keras model.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
     """
@@ -140,10 +144,11 @@ def fea(
             epsilon,
             num_steps=num_steps,
             step_size=_share(threat_models.get(epsilon), 8, step_size),
-            objective=objectives.feature_similarity(targets),
+            objective=objectives.feature_similarity(targets, features=features),
         ),
         num_targets,
-        name=f"Fea-{num_steps}x{num_targets}",
+        name=f"Fea-{num_steps}x{num_targets}"
+        + (" (logits)" if features == "logits" else ""),
     )
 
 
@@ -351,8 +356,9 @@ def get(name: str, epsilon: float | Linf, **context: Any) -> Attack:
         name: A name, a number if you like (of steps; of targets for "fea", of
             samples for "spsa", of queries for "square"), and restarts.
         epsilon: The radius of the ball, or a threat model.
-        **context: What some attacks need: `targets` for "fea", `input_shape`
-            and `width_factor` for "exp-am" and "imp-am". Others ignore it.
+        **context: What some attacks need: `targets` for "fea" (which takes
+            `features` too), `input_shape` and `width_factor` for "exp-am" and
+            "imp-am". Others ignore it.
 
     Example:
 

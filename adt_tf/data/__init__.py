@@ -29,7 +29,7 @@ from adt_tf.data.pipelines import (
     steps_per_epoch,
     train_pipeline,
 )
-from adt_tf.data.sources import load
+from adt_tf.data.sources import load, test_share
 
 __all__ = [
     "ImageData",
@@ -41,6 +41,7 @@ __all__ = [
     "load",
     "scale_images",
     "steps_per_epoch",
+    "test_share",
     "train_pipeline",
     "validate_images",
     "validate_labels",

@@ -28,7 +28,8 @@ def load(
     """Reads one split of a data set into memory; offline unless `download`.
 
     An .npz file has x_train, y_train, x_test and y_test, as those of Keras, or
-    images and labels, of which a stratified fifth becomes the test split.
+    images and labels, of which a stratified fifth becomes the test split. For
+    the test split x_test and y_test are enough.
 
     Args:
         name: "digits" (1,297 training and 500 test images, 8x8x1), the name of
@@ -135,12 +136,16 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz file, which np.savez writes")
         with np.load(path, allow_pickle=False) as arrays:
-            if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
+            names, is_split = set(arrays), True
+            if {"x_train", "y_train", "x_test", "y_test"} <= names:
                 images, labels = arrays[f"x_{source}"], arrays[f"y_{source}"]
                 all_labels = [arrays["y_train"], arrays["y_test"]]
-            elif {"images", "labels"} <= set(arrays):
-                images, labels = arrays["images"], arrays["labels"]
+            elif {"x_test", "y_test"} <= names and source == "test":
+                images, labels = arrays["x_test"], arrays["y_test"]
                 all_labels = [labels]
+            elif {"images", "labels"} <= names:
+                images, labels = arrays["images"], arrays["labels"]
+                all_labels, is_split = [labels], False
             else:
                 raise ValueError(
                     "it must have the arrays x_train, y_train, x_test and "
@@ -169,11 +174,30 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
     )
     if images.ndim == 3:
         images = images[..., np.newaxis]
-    if len(all_labels) == 1:
-        in_test = _stratified_choice(labels, max(1, len(labels) // 5), seed=0)
+    if not is_split:
+        in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
         kept = in_test if source == "test" else ~in_test
         images, labels = images[kept], labels[kept]
     return images, labels, num_classes
+
+
+def test_share(name: str) -> tuple[int, int] | None:
+    """How many of how many examples are the test split of an .npz file.
+
+    None where all that are meant for it are: only a file of images and labels
+    is divided.
+    """
+    if not name.endswith(".npz"):
+        return None
+    with np.load(os.path.expanduser(name), allow_pickle=False) as arrays:
+        if {"x_test", "y_test"} <= set(arrays) or "labels" not in arrays:
+            return None
+        size = len(arrays["labels"])
+    return _fifth(size), size
+
+
+def _fifth(size: int) -> int:
+    return max(1, size // 5)
 
 
 def _prepared_folder(name: str, data_dir: str | None, download: bool) -> str:

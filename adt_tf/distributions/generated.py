@@ -28,6 +28,7 @@ class Generated:
         self.family = family
         self.threat_model = family.threat_model
         self.networks = (generator,)
+        self.entropy_reduction = getattr(family, "entropy_reduction", "mean")
 
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor

@@ -48,6 +48,7 @@ class Implicit:
         self.threat_model = threat_model
         self.networks = (generator, posterior)
         self.latent_size = latent_size
+        self.entropy_reduction = entropy_reduction
         self._reduce = reductions.get(entropy_reduction)
 
     def noise(

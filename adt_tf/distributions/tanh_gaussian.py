@@ -46,6 +46,7 @@ class TanhGaussian:
 
     def __init__(self, threat_model: Linf, *, entropy_reduction: str = "mean"):
         self.threat_model = threat_model
+        self.entropy_reduction = entropy_reduction
         self._reduce = reductions.get(entropy_reduction)
         # Some thirty elementwise operations on k images for each, forward and
         # backward: fused by XLA they take a quarter of the time, on a CPU too.

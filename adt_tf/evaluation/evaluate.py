@@ -15,7 +15,7 @@ import tqdm
 from adt_tf import checks, data
 from adt_tf.attacks import Attack
 from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST, Report
-from adt_tf.evaluation.state import State, fingerprint
+from adt_tf.evaluation.state import State, fingerprint, probe
 
 # Images that a classifier is shown at once by attacks that look at many for
 # each example, such as SPSA.
@@ -59,6 +59,8 @@ def evaluate(
     """
     checks.check_classifier(classifier)
     names = _checked_names(attacks)
+    for attack in attacks:
+        attack.check(classifier)
     if batch_size < 1:
         raise ValueError(
             "Argument `batch_size` must be at least 1. Received: "
@@ -66,20 +68,28 @@ def evaluate(
         )
     images, labels = data.as_arrays(dataset)
     descriptions = {attack.name: repr(attack) for attack in attacks}
-    key = ""
+    key, logits = "", None
     if directory is not None:
         settings = (descriptions, seed, independent, keep_examples)
         models = [classifier, *(m for a in attacks for m in a.models)]
         key = fingerprint(models, images, labels, settings)
+        sources = [m for a in attacks for m in a.models if m not in a.networks]
+        logits = probe([classifier, *sources], images)
     state = State(
         [NATURAL, *names],
         images,
         keep_examples=keep_examples,
         directory=directory,
         key=key,
+        probe=logits,
     )
     if state.resumed and verbose:
         print("Going on with an evaluation that was interrupted.")
+    if state.refused and verbose:
+        print(
+            "Starting anew: an evaluation was interrupted here, but of a model "
+            "that gives other logits."
+        )
     run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
     run.natural()
     for row, attack in enumerate(attacks, start=1):
@@ -93,6 +103,7 @@ def evaluate(
         independent,
         dict(zip([NATURAL, *names], map(float, state.seconds), strict=True)),
         state.examples if keep_examples else None,
+        checks.digest(images, labels),
     )
 
 
@@ -134,7 +145,8 @@ class _Run:
         rows = np.flatnonzero(self.state.parts_done[0] == 0)
         with self._bar(NATURAL, len(rows)) as bar:
             for chosen, size in _batches(rows, self.batch_size):
-                self._record(0, chosen, self._padded(self.images, chosen, size))
+                clean = self._padded(self.images, chosen, size)
+                self._record(0, NATURAL, chosen, clean)
                 bar.update(len(chosen))
             self._show(bar, 0, np.ones(len(self.labels), bool))
         self.state.save(now=True)
@@ -160,7 +172,7 @@ class _Run:
                         self.classifier, x, y, seed=self.seed, part=part
                     ).x_adv
                     attack.threat_model.check(x, found)
-                    fallen = self._record(row, chosen, found)
+                    fallen = self._record(row, attack.name, chosen, found)
                     # What has fallen is spared the other parts.
                     bar.total -= fallen * (attack.num_parts - part - 1)
                     bar.update(len(chosen))
@@ -169,10 +181,21 @@ class _Run:
             self._show(bar, row, target)
         state.save(now=True)
 
-    def _record(self, row: int, chosen: np.ndarray, x_adv: tf.Tensor) -> int:
+    def _record(
+        self, row: int, name: str, chosen: np.ndarray, x_adv: tf.Tensor
+    ) -> int:
         """Counts what is classified correctly; returns how many are not."""
         state = self.state
         logits = self.predict(x_adv).numpy()[: len(chosen)]
+        spoiled = ~np.isfinite(logits).all(axis=-1)
+        if row > 0 and spoiled.any():
+            raise ValueError(
+                f"The classifier returned NaN or infinite logits for example "
+                f"{chosen[spoiled.argmax()]} under {name}, though not for its "
+                "clean image: it overflows, or divides by 0, within epsilon "
+                "of it. Evaluate it in float32 if it computes in float16, and "
+                "look for a quotient, a root or a logarithm in it."
+            )
         logits = _checked_logits(logits, self.labels)
         right = logits.argmax(-1) == self.labels[chosen]
         if state.examples.size:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ class Report:
         seconds: For "natural" and for each attack, how long it took.
         examples: The adversarial images, if they were asked for: for each
             example the first that is misclassified, else the last one tried.
+        digest: A hash of the clean images and labels; None of an evaluation
+            that was written without.
     """
 
     outcomes: dict[str, np.ndarray]
@@ -41,6 +44,7 @@ class Report:
     independent: bool = False
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     examples: np.ndarray | None = None
+    digest: str | None = None
 
     @property
     def num_examples(self) -> int:
@@ -89,6 +93,7 @@ class Report:
             "independent": self.independent,
             "attacks": self.attacks,
             "seed": self.seed,
+            "examples_sha256": self.digest,
             "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
             "outcomes": {
                 name: "".join(_LETTERS[int(value)] for value in outcome)
@@ -110,6 +115,7 @@ class Report:
                 seed=int(values["seed"]),
                 independent=bool(values["independent"]),
                 seconds=dict(values["seconds"]),
+                digest=values.get("examples_sha256"),
             )
             lengths = {len(outcome) for outcome in report.outcomes.values()}
             if lengths != {report.num_examples} or 0 in lengths:
@@ -182,6 +188,14 @@ class Report:
         )
 
 
+def _without_targets(attacks: dict[str, str]) -> dict[str, str]:
+    """Leaves out which target images Fea was given."""
+    return {
+        name: re.sub(r"( targets) [0-9a-f]{8}\)", r"\1)", text)
+        for name, text in attacks.items()
+    }
+
+
 def compare(first: Report, second: Report) -> dict[str, PairedTest]:
     """Tests two classifiers against each other, example by example.
 
@@ -193,18 +207,33 @@ def compare(first: Report, second: Report) -> dict[str, PairedTest]:
         The McNemar test of the natural verdicts, of each attack's where both
         evaluations are independent, and of A_rob.
     """
-    if (first.attacks, first.seed, first.independent) != (
-        second.attacks,
-        second.seed,
-        second.independent,
-    ) or first.num_examples != second.num_examples:
+    # Evaluations of earlier versions have no digest, nor one of Fea's targets.
+    known = None not in (first.digest, second.digest)
+    if known and first.digest != second.digest:
+        raise ValueError(
+            "Two evaluations can be compared only if the examples are the "
+            "same, and these were made of other images or labels; evaluate "
+            "both on the same data (--dataset, --test_examples)."
+        )
+    settings = [
+        (
+            report.attacks if known else _without_targets(report.attacks),
+            report.independent,
+            report.num_examples,
+        )
+        for report in (first, second)
+    ]
+    if settings[0] != settings[1] or first.seed != second.seed:
+        remedy = "the same protocol"
+        if settings[0] == settings[1]:
+            remedy = f"the same seed, such as --seed={first.seed}"
         raise ValueError(
             "Two evaluations can be compared only if the examples, the seed "
             "and the attacks are the same. Received: "
             f"{first.num_examples} and {second.num_examples} examples, seeds "
             f"{first.seed} and {second.seed}, "
             f"{json.dumps(first.attacks)} and {json.dumps(second.attacks)}; "
-            "evaluate both with the same protocol."
+            f"evaluate both with {remedy}."
         )
     names = list(first.outcomes) if first.independent else [NATURAL]
     tests = {

@@ -1,8 +1,9 @@
 """What is known of an evaluation while it runs, on disk if asked.
 
 An interrupted evaluation goes on where it stopped: the file is named after a
-fingerprint of everything that decides the outcome, so it never belongs to
-another evaluation.
+fingerprint of the weights, the examples and the attacks. Weights alone do not
+say what a model does with them, so the file also holds the logits of a few
+images, and belongs to the models that give the same.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from adt_tf import files
+from adt_tf import checks, files
 
 _SAVE_EVERY = 5.0  # seconds
+_PROBED = 8  # images
 
 
 class State:
@@ -32,6 +35,12 @@ class State:
         keep_examples: Whether to keep adversarial images.
         directory: Where to save; None keeps it in memory alone.
         key: The fingerprint of the evaluation.
+        probe: Logits of the models that take part, from `probe`; what was
+            saved with others is not gone on with.
+
+    Attributes:
+        resumed: Whether what was saved is gone on with.
+        refused: Whether it was not, since its logits are others.
     """
 
     def __init__(
@@ -42,14 +51,16 @@ class State:
         keep_examples: bool,
         directory: str | pathlib.Path | None,
         key: str,
+        probe: np.ndarray | None = None,
     ):
         shape = (len(names), len(images))
         self.outcomes = np.full(shape, -1, np.int8)
         self.parts_done = np.zeros(shape, np.int16)
         self.seconds = np.zeros(len(names))
         self.examples = np.array(images) if keep_examples else np.zeros(0)
+        self.probe = np.zeros(0, np.float32) if probe is None else probe
         self.path = None
-        self.resumed = False
+        self.resumed = self.refused = False
         self._saved_at = time.monotonic()
         if directory is not None:
             name = f"unfinished-evaluation-{key[:16]}.npz"
@@ -62,6 +73,7 @@ class State:
             "parts_done": self.parts_done,
             "seconds": self.seconds,
             "examples": self.examples,
+            "probe": self.probe,
         }
 
     def _load(self) -> None:
@@ -80,7 +92,9 @@ class State:
             zlib.error,
         ):
             return  # unreadable: it is worked out again and written anew
-        if all(found[k].shape == v.shape for k, v in self._arrays().items()):
+        if not _agree(found["probe"], self.probe):
+            self.refused = True
+        elif all(found[k].shape == v.shape for k, v in self._arrays().items()):
             for name, array in found.items():
                 setattr(self, name, array)
             self.resumed = True
@@ -109,11 +123,34 @@ def fingerprint(
     labels: np.ndarray,
     settings: Any,
 ) -> str:
-    """A hash of the weights, the examples and the settings."""
-    digest = hashlib.sha256(repr(settings).encode())
+    """A hash of the weights, the examples and the settings.
+
+    What a model does with its weights is told by `probe`.
+    """
     weights = [v for model in models for v in getattr(model, "variables", ())]
-    for array in (images, labels, *weights):
-        array = np.ascontiguousarray(array)
-        digest.update(repr((array.shape, str(array.dtype))).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    found = checks.digest(images, labels, *weights)
+    return hashlib.sha256(repr((settings, found)).encode()).hexdigest()
+
+
+def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
+    """The logits of the first images under each classifier, in one row.
+
+    Equal weights may stand under another head or in another precision, and a
+    function has none that can be seen: what they answer tells them apart.
+    """
+    first = tf.constant(images[:_PROBED])
+    answers = [classifier(first, training=False) for classifier in classifiers]
+    return np.concatenate(
+        [np.ravel(tf.cast(answer, tf.float32)) for answer in answers]
+    )
+
+
+def _agree(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether logits are the same, but for the rounding of float32.
+
+    That of float16 is above the tolerance.
+    """
+    scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
+    return one.shape == other.shape and np.allclose(
+        one, other, rtol=1e-4, atol=1e-5 * scale, equal_nan=True
+    )
