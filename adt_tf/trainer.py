@@ -247,10 +247,9 @@ class AdversarialTrainer(keras.Model):
             total = share * saddle + penalty / replicas
             scaled = scale * total
         gradients = tape.gradient(scaled, [*theta, *phi])
-        # Loss scaling expects gradients to overflow, and then skips the step.
-        scaling = keras.optimizers.LossScaleOptimizer
-        checked = [] if isinstance(self.optimizer, scaling) else gradients
-        gradients = checks.assert_finite([total, *checked], then=gradients)
+        gradients = checks.assert_finite(
+            [total, *optimizers.to_check(gradients, scale)], then=gradients
+        )
         descent, ascent = gradients[: len(theta)], gradients[len(theta) :]
         optimizers.apply(self.optimizer, descent, theta, scale)
         optimizers.apply(

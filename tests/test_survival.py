@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import data, methods
+from adt_tf import data, methods, precision
 from adt_tf.checkpoints import Policy
 from adt_tf.experiment import Experiment
 from tests.conftest import make_convolutional
@@ -33,11 +33,35 @@ class Noisy:
         return outcome._replace(value=value)
 
 
-def make_run(*, bad_step=-1, good_after=0, max_rollbacks=3, every=0, rate=0.05):
-    method = methods.at_pgd(0.1, num_steps=1)
-    loss = Noisy(bad_step, good_after)
+class Steep(Noisy):
+    """A finite loss whose gradient is not a number."""
+
+    def __call__(self, *arguments, **options):
+        @tf.custom_gradient
+        def steep(value):
+            return tf.identity(value), lambda upstream: upstream * np.nan
+
+        outcome = methods.standard().loss(*arguments, **options)
+        return outcome._replace(value=steep(outcome.value))
+
+
+def make_run(
+    *,
+    bad_step=-1,
+    good_after=0,
+    max_rollbacks=3,
+    every=0,
+    rate=0.05,
+    loss=Noisy,
+    attack=None,
+    **arguments,
+):
+    loss = loss(bad_step, good_after)
     trainer = adt_tf.AdversarialTrainer(
-        make_convolutional(), method.attack, loss, seed=5
+        make_convolutional(),
+        attack or methods.at_pgd(0.1, num_steps=1).attack,
+        loss,
+        seed=5,
     )
     loss.trainer = trainer
     trainer.compile(keras.optimizers.SGD(rate, momentum=0.9))
@@ -49,6 +73,7 @@ def make_run(*, bad_step=-1, good_after=0, max_rollbacks=3, every=0, rate=0.05):
         *(3, 12, 0, True),
         policy=Policy(steps=every),
         max_rollbacks=max_rollbacks,
+        **arguments,
     )
 
 
@@ -133,6 +158,42 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
         train(run, tmp_path)
     assert list(tmp_path.glob("checkpoints/step-*"))
     assert not (tmp_path / "classifier.keras").exists()
+
+
+# A scale of 4 is halved twice; one of 0 is not even saved.
+@pytest.mark.parametrize("scale, step", [(4.0, 3), (0.0, 0)])
+def test_loss_scaling_does_not_skip_for_ever(scale, step, tmp_path):
+    with precision.policy("mixed_float16"):
+        run = make_run(loss=Steep, max_rollbacks=0)
+    run.trainer.checkpoint()
+    run.trainer.optimizer.dynamic_scale.assign(scale)
+    with pytest.raises(ValueError, match=f"of step {step} is not finite"):
+        train(run, tmp_path)
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+def test_weights_that_overflow_in_an_epochs_last_step(bound, tmp_path, capsys):
+    """They are noticed before the best epoch is measured."""
+    held_out = data.load("digits", split="test", num_examples=20)
+    run = make_run(max_rollbacks=bound, keep_best=True)
+    run.validation_data = held_out
+    original = run._callbacks
+
+    class Overflow(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            first = int(run.trainer.rollbacks.numpy()) == 0
+            if first and int(run.trainer.optimizer.iterations) == STEPS:
+                weight = run.trainer.classifier.trainable_variables[0]
+                weight.assign(weight * np.inf)
+
+    run._callbacks = lambda *a: [Overflow(), *original(*a)]
+    if bound:
+        assert train(run, tmp_path) is not None
+        assert "Going back to step 0" in capsys.readouterr().err
+        return
+    with pytest.raises(ValueError) as caught:
+        train(run, tmp_path)
+    assert "A weight of step 4 is not finite. Its batch:" in str(caught.value)
 
 
 def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):
