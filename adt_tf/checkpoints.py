@@ -14,7 +14,6 @@ that is found damaged is renamed to `damaged-step-00000137`, and counts no more.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -26,7 +25,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf.files import sync
+from adt_tf.files import disk_error, first_line, sync
 
 _NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
 _RECORD = "record.json"
@@ -113,10 +112,11 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             kept = self._paths()
             before = f"{kept[-1]} is kept" if kept else "there is none before"
+            reason = disk_error(error) or first_line(error)
             raise OSError(
                 f"The state after step {step} could not be saved in "
-                f"{self.directory}: {_reason(error)}. {before}; make room, "
-                "then repeat the command."
+                f"{self.directory}: {reason}. {before}; make room, then repeat "
+                "the command."
             ) from error
         self._drop_old(self.directory / name)
 
@@ -248,13 +248,3 @@ def _sha256(path: pathlib.Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    """A line for people: TensorFlow's own errors have many."""
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno)
-    for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        if os.strerror(code) in str(error):
-            return os.strerror(code)
-    return str(error).splitlines()[0]

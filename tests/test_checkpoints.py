@@ -4,13 +4,13 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from adt_tf.checkpoints import Checkpoints, Policy
+from tests.conftest import fill
 
 SIZE = 50_000  # floats, in 200 kB
 
@@ -232,31 +232,12 @@ def test_a_limit_of_the_file_size(tmp_path):
     assert restored(tmp_path) == (2, 2.0)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of a megabyte of its own, where one may be mounted."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip("a file system cannot be mounted here")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
 @pytest.mark.parametrize("free", [0, 100_000, 201_000])
 def test_a_full_disk(free, small_disk):
     """Also where the data fit, but the rest no longer does."""
     store = make_store(small_disk / "checkpoints")
     save(store, 1)
-    ballast = small_disk / "ballast"
-    with open(ballast, "wb") as file:
-        size = shutil.disk_usage(small_disk).free - free
-        file.write(bytes(size))
+    ballast = fill(small_disk, free)
     fails_and_keeps(store, "No space left on device")
     ballast.unlink()
     save(store, 2)

@@ -171,6 +171,22 @@ def test_loss_scaling_does_not_skip_for_ever(scale, step, tmp_path):
         train(run, tmp_path)
 
 
+def test_a_full_disk_that_tensorflow_meets(tmp_path):
+    """As TensorBoard's writer does: no OSError, and a text of many lines."""
+    run = make_run()
+    original = run._callbacks
+
+    class Full(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise tf.errors.ResourceExhaustedError(
+                None, None, f"{tmp_path}; No space left on device\nFlush failed"
+            )
+
+    run._callbacks = lambda *a: [*original(*a), Full()]
+    with pytest.raises(OSError, match=r"^No space left on device: the files"):
+        run.train(tmp_path)
+
+
 @pytest.mark.parametrize("bound", [0, 1])
 def test_weights_that_overflow_in_an_epochs_last_step(bound, tmp_path, capsys):
     """They are noticed before the best epoch is measured."""
