@@ -1,7 +1,10 @@
 """One process: stopped runs, states that are not finite, and going back."""
 
 import csv
+import errno
 import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import data, methods, precision
+from adt_tf import claiming, data, methods, precision
 from adt_tf.checkpoints import Policy
 from adt_tf.experiment import Experiment
 from tests.conftest import make_convolutional
@@ -185,6 +188,50 @@ def test_a_full_disk_that_tensorflow_meets(tmp_path):
     run._callbacks = lambda *a: [*original(*a), Full()]
     with pytest.raises(OSError, match=r"^No space left on device: the files"):
         run.train(tmp_path)
+
+
+def test_a_workdir_is_one_processs_at_a_time(tmp_path):
+    """The other one is a real process, whose lock SIGKILL takes away."""
+    folder = tmp_path / "run"
+    code = (
+        "import pathlib, sys, time\n"
+        "import importlib.util as util\n"
+        "spec = util.spec_from_file_location('claiming', sys.argv[1])\n"
+        "claiming = util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(claiming)\n"
+        "with claiming.claimed(pathlib.Path(sys.argv[2]), writes=True):\n"
+        "    print('claimed', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, claiming.__file__, folder],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout.readline() == b"claimed\n"
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(ValueError, match="Another process is training in"):
+            make_run().train(folder)
+        assert sorted(folder.rglob("*")) == before
+        # One that only reads, as workers other than the chief do, may come in.
+        with claiming.claimed(folder, writes=False):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    with claiming.claimed(folder, writes=True):
+        pass
+
+
+def test_a_file_system_without_locks_is_no_reason_to_stop(
+    tmp_path, monkeypatch
+):
+    def flock(*_):
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(claiming.fcntl, "flock", flock)
+    with claiming.claimed(tmp_path, writes=True):
+        pass
 
 
 @pytest.mark.parametrize("bound", [0, 1])
