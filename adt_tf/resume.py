@@ -125,11 +125,8 @@ def _fit(
                 # It may never have begun; the error at hand is to be told.
                 with contextlib.suppress(Exception):
                     callback.on_train_end()
-        if isinstance(error, tf.errors.InvalidArgumentError) and (
-            checks.NOT_FINITE in error.message
-        ):
-            what = "The loss or a gradient"
-            raise NotFinite(what, save.step) from error
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            _raise_if_checked(error, experiment.trainer.attack, save.step)
         told = isinstance(error, OSError) and error.errno is None
         reason = None if told else disk_error(error)
         if reason:
@@ -139,6 +136,23 @@ def _fit(
                 "room, then repeat the command."
             ) from error
         raise
+
+
+def _raise_if_checked(error: tf.errors.OpError, attack: Any, step: int) -> None:
+    """Says for people what a check in the graph has found, if one has."""
+    for text, what in (
+        (checks.NOT_FINITE, "The loss or a gradient"),
+        (checks.IMAGE_NOT_FINITE, f"An adversarial image ({attack.name})"),
+    ):
+        if text in error.message:
+            raise NotFinite(what, step) from error
+    if checks.ESCAPED in error.message:
+        raise ValueError(
+            f"{attack.name} left its threat model {attack.threat_model} in "
+            f"step {step + 1}, so the run has stopped before it learnt from "
+            "it. If the attack is your own, return "
+            "`threat_model.project(x, x_adv)`."
+        ) from error
 
 
 def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:

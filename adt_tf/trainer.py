@@ -43,7 +43,8 @@ class AdversarialTrainer(keras.Model):
     training mode, on fresh samples. The noise of step n is a function of
     (seed, n, image), and of `rollbacks`: how often training has gone back to
     an earlier state, so that it does not meet the same noise again. A step
-    whose loss or gradient is not finite fails before it changes a weight.
+    whose loss or gradient is not finite, or whose attack has left its threat
+    model, fails before it changes a weight.
 
     Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
     adversarial images; `clean_accuracy`, in training only where the loss runs
@@ -312,10 +313,15 @@ class AdversarialTrainer(keras.Model):
             seed=seeds.fold(seed, _SAMPLE),
             training=training,
         )
+        attack = self.attack
+        x_adv = checks.assert_perturbed(
+            x, batch.x_adv, attack.threat_model, attack.name
+        )
+        batch = batch._replace(x_adv=x_adv)
         outcome = self.robust_loss(
             self.classifier,
             x,
-            batch.x_adv,
+            x_adv,
             y,
             training=training and self.train_classifier,
         )

@@ -13,8 +13,10 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import claiming, data, methods, precision
+from adt_tf.attacks.base import PointAttack
 from adt_tf.checkpoints import Policy
 from adt_tf.experiment import Experiment
+from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional
 from tests.runs import differences
 
@@ -232,6 +234,38 @@ def test_a_file_system_without_locks_is_no_reason_to_stop(
     monkeypatch.setattr(claiming.fcntl, "flock", flock)
     with claiming.claimed(tmp_path, writes=True):
         pass
+
+
+class Escaping(PointAttack):
+    """Leaves the ball, the box or the numbers by what it is given."""
+
+    def __init__(self, away):
+        super().__init__(Linf(0.1), "Runaway")
+        self.away = away
+
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        return x + self.away
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "away, message",
+    [
+        (0.2, "Runaway left its threat model .*0.1.* in step 1"),
+        (-0.05, "Runaway left its threat model"),
+        (np.nan, r"image \(Runaway\) of step 1 is not finite. Its batch"),
+    ],
+)
+def test_an_attack_that_escapes_is_not_trained_on(
+    away, message, jit_compile, tmp_path
+):
+    run = make_run(attack=Escaping(away), max_rollbacks=0)
+    run.trainer.compile(keras.optimizers.SGD(0.1), jit_compile=jit_compile)
+    before = run.trainer.classifier.get_weights()
+    with pytest.raises(ValueError, match=message):
+        run.train(tmp_path)
+    for a, b in zip(before, run.trainer.classifier.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("bound", [0, 1])
