@@ -167,6 +167,7 @@ def test_ten_steps_of_a_generator_without_adam(tmp_path):
     assert max(mirrored, apart) < 1e-5
 
 
+@pytest.mark.slow
 def test_an_overflow_on_one_replica_is_skipped_by_all():
     done = subprocess.run(
         [sys.executable, "tests/distributed_overflow.py"],
