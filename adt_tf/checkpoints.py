@@ -7,13 +7,13 @@
 A checkpoint is a directory, `step-00000137`: TensorFlow's files and
 `record.json`, which holds the caller's record and the SHA-256 of each file. It
 is written as `partial-step-00000137`, flushed to the disk, and then renamed. So
-a process that is killed, or a disk that is full, leaves the one before.
+a process that is killed, or a disk that is full, leaves the one before. One
+that is found damaged is renamed to `damaged-step-00000137`, and counts no more.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -25,11 +25,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf.files import sync
+from adt_tf.files import disk_error, first_line, sync
 
 _NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
 _RECORD = "record.json"
 _PARTIAL = "partial-"
+_DAMAGED = "damaged-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,35 +112,43 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             kept = self._paths()
             before = f"{kept[-1]} is kept" if kept else "there is none before"
+            reason = disk_error(error) or first_line(error)
             raise OSError(
                 f"The state after step {step} could not be saved in "
-                f"{self.directory}: {_reason(error)}. {before}; make room, "
-                "then repeat the command."
+                f"{self.directory}: {reason}. {before}; make room, then repeat "
+                "the command."
             ) from error
-        self._drop_old()
+        self._drop_old(self.directory / name)
 
     def restore(self, *, milestone: bool = False) -> dict[str, Any] | None:
         """Reads the newest that is whole into the state; returns its record.
 
-        A damaged one is named in a warning, and the one before is read.
+        A damaged one is named in a warning and renamed, and the one before is
+        read.
 
         Args:
-            milestone: Whether to look at milestones alone.
+            milestone: Whether to look at milestones first, and at others only
+                where none of them is whole.
         """
-        found = [
-            path
-            for path in self._paths()
-            if not milestone or _key(path)[1] % self.milestone == 0
-        ]
-        for path in reversed(found):
+        found = self._paths()[::-1]
+        if milestone:
+            found.sort(key=lambda path: not self._is_milestone(path))
+        damaged = []
+        for path in found:
             record = _checked(path)
-            if record is not None:
-                self._read(path)
-                return record
-            print(
-                f"warning: {path} is damaged, so the one before is used.",
-                file=sys.stderr,
-            )
+            if record is None:
+                damaged.append(path)
+                continue
+            self._read(path)
+            for other in damaged:
+                self._set_aside(other)
+            if milestone and not self._is_milestone(path):
+                print(
+                    "warning: No checkpoint of an epoch's end is whole, so "
+                    f"{path} is used.",
+                    file=sys.stderr,
+                )
+            return record
         if found:
             raise ValueError(
                 f"All checkpoints in {self.directory} are damaged, so nothing "
@@ -177,13 +186,33 @@ class Checkpoints:
         found = self.directory.glob("*step-*")
         return sorted((p for p in found if _NAME.fullmatch(p.name)), key=_key)
 
-    def _drop_old(self) -> None:
+    def _is_milestone(self, path: pathlib.Path) -> bool:
+        return _key(path)[1] % self.milestone == 0
+
+    def _drop_old(self, saved: pathlib.Path) -> None:
         paths = self._paths()
-        kept = paths[-self.keep :]
-        milestones = [p for p in paths if _key(p)[1] % self.milestone == 0]
+        milestones = [p for p in paths if self._is_milestone(p)]
+        kept = [*paths[-self.keep :], *milestones[-1:], saved]
         for path in paths:
-            if path not in [*kept, *milestones[-1:]]:
+            if path not in kept:
                 self._remove(path)
+
+    def _set_aside(self, path: pathlib.Path) -> None:
+        """Takes a damaged one out of the count; the last few stay to look at.
+
+        Where they counted, they would push out those that are whole.
+        """
+        told = f"warning: {path} is damaged, so the one before is used."
+        if self.writes:
+            new = path.with_name(f"{_DAMAGED}{path.name}")
+            self._remove(new)
+            os.rename(path, new)
+            told += f" It is now {new.name}."
+            aside = self.directory.glob(f"{_DAMAGED}*step-*")
+            others = sorted((p for p in aside if p != new), key=_modified)
+            for old in others[: 1 - self.keep or None]:
+                self._remove(old)
+        print(told, file=sys.stderr)
 
     def _remove(self, path: pathlib.Path) -> None:
         """Renames first: a killed process leaves none that is half there."""
@@ -196,6 +225,10 @@ class Checkpoints:
 def _key(path: pathlib.Path) -> tuple[int, int]:
     rollbacks, step = _NAME.fullmatch(path.name).groups()
     return int(rollbacks or 0), int(step)
+
+
+def _modified(path: pathlib.Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def _checked(path: pathlib.Path) -> dict[str, Any] | None:
@@ -215,13 +248,3 @@ def _sha256(path: pathlib.Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    """A line for people: TensorFlow's own errors have many."""
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno)
-    for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        if os.strerror(code) in str(error):
-            return os.strerror(code)
-    return str(error).splitlines()[0]

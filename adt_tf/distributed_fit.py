@@ -13,15 +13,6 @@ import tensorflow as tf
 
 from adt_tf import distribution
 
-# What collective operations raise when a worker is gone.
-_LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-)
-
 
 def fit(
     trainer: keras.Model,
@@ -50,14 +41,8 @@ def fit(
             validation_data = distribution.split(strategy, validation_data)
     if not distribution.is_multiworker(strategy):
         return _keras_loop(trainer, train, validation_data, **arguments)
-    try:
+    with distribution.lost_workers_told():
         return _loop(trainer, train, validation_data, **arguments)
-    except _LOST as error:
-        raise OSError(
-            "Another worker has stopped or cannot be reached, so this one "
-            "stops as well: start all of them again with the same command, "
-            "and they go on from the last checkpoint."
-        ) from error
 
 
 def _keras_loop(trainer, train, validation_data, **arguments):

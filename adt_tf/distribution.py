@@ -15,9 +15,11 @@ batch: there it is those of a replica that are coupled.)
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,16 @@ STRATEGIES = ("none", "mirrored", "multiworker")
 _EXAMPLE = (
     '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, '
     '"task": {"type": "worker", "index": 0}}'
+)
+
+
+# What collective operations raise when a worker is gone.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
 )
 
 
@@ -131,7 +143,21 @@ def any_worker(strategy: tf.distribute.Strategy, *flags: bool) -> list[bool]:
 def _gathered(strategy: tf.distribute.Strategy, values: list[int]) -> list[int]:
     """The values of all replicas, one after the other."""
     own = tf.constant(values, tf.int64)
-    return _gather(strategy)(own).numpy().tolist()
+    with lost_workers_told():
+        return _gather(strategy)(own).numpy().tolist()
+
+
+@contextlib.contextmanager
+def lost_workers_told() -> Iterator[None]:
+    """Says for people what is raised inside where another worker is gone."""
+    try:
+        yield
+    except _LOST as error:
+        raise OSError(
+            "Another worker has stopped or cannot be reached, so this one "
+            "stops as well: start all of them again with the same command, "
+            "and they go on from the last checkpoint."
+        ) from error
 
 
 @functools.cache

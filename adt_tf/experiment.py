@@ -18,6 +18,7 @@ import keras
 
 from adt_tf import (
     callbacks,
+    claiming,
     data,
     distribution,
     methods,
@@ -203,10 +204,13 @@ class Experiment:
     def train(self, workdir: str | pathlib.Path) -> None:
         """Trains to the end, from the newest checkpoint in the workdir."""
         workdir = pathlib.Path(workdir)
-        path = workdir / workdirs.CLASSIFIER
-        if path.exists():
+        if (workdir / workdirs.CLASSIFIER).exists():
             print(f"{workdir} is finished: {self.epochs} epochs.")
             return
+        with claiming.claimed(workdir, writes=self.is_chief):
+            self._train(workdir)
+
+    def _train(self, workdir: pathlib.Path) -> None:
         if self.is_chief:
             provenance.record(workdir / workdirs.PROVENANCE, self.train_data)
         start = time.time()
@@ -215,6 +219,7 @@ class Experiment:
         )
         if not self.is_chief:
             return
+        path = workdir / workdirs.CLASSIFIER
         workdirs.save_classifier(self.trainer.classifier, path)
         print(
             f"Trained in {time.time() - start:.0f} s. The classifier is {path}"

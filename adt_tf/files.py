@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 
@@ -40,6 +41,19 @@ def read_text(path: pathlib.Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text file: {error}") from error
+
+
+def disk_error(error: BaseException) -> str | None:
+    """What a disk refuses, in the system's words, or None if it is not that.
+
+    Libraries in C++ tell it in the text of errors of their own.
+    """
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        if os.strerror(code) in str(error):
+            return os.strerror(code)
+    return None
 
 
 def first_line(error: Exception) -> str:

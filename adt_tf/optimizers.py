@@ -77,6 +77,27 @@ def common_scale(optimizers: list[Any]) -> Any:
     return tf.reduce_min(tf.stack(scales))
 
 
+def to_check(gradients: list[Any], scale: Any) -> list[Any]:
+    """What must be finite of the gradients of a loss times `scale`.
+
+    Loss scaling expects gradients to overflow, then skips the step and halves
+    the scale. Where there is nothing left to halve, it would skip for ever.
+    """
+    if scale is _ONE:
+        return gradients
+    checked = [
+        g if g is None else tf.where(scale <= 1.0, g, tf.zeros_like(g))
+        for g in gradients
+    ]
+    return [1.0 / scale, *checked]
+
+
+def has_usable_scale(optimizer: Any) -> bool:
+    """Whether a loss scale, if there is one, can be multiplied and divided."""
+    scale = getattr(optimizer, "dynamic_scale", None)
+    return scale is None or 0.0 < float(scale.numpy()) < float("inf")
+
+
 def apply(
     optimizer: Any, gradients: list[Any], variables: list[Any], scale: Any
 ) -> None:

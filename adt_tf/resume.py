@@ -10,7 +10,6 @@ takes it.
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import signal
 import sys
@@ -24,7 +23,7 @@ import tensorflow as tf
 from adt_tf import checks, data, distributed_fit, distribution
 from adt_tf.callbacks.save_state import EpochDone, NotFinite, SaveState
 from adt_tf.checkpoints import Checkpoints
-from adt_tf.files import write_text
+from adt_tf.files import disk_error, write_text
 
 
 def train_to_the_end(
@@ -123,20 +122,37 @@ def _fit(
         # Keras tells callbacks of an end that is reached, not of this one.
         for callback in callbacks:
             if callback is not save:
-                with contextlib.suppress(OSError, tf.errors.OpError):
+                # It may never have begun; the error at hand is to be told.
+                with contextlib.suppress(Exception):
                     callback.on_train_end()
-        if isinstance(error, tf.errors.InvalidArgumentError) and (
-            checks.NOT_FINITE in error.message
-        ):
-            what = "The loss or a gradient"
-            raise NotFinite(what, save.step) from error
-        if isinstance(error, OSError) and error.errno:
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            _raise_if_checked(error, experiment.trainer.attack, save.step)
+        told = isinstance(error, OSError) and error.errno is None
+        reason = None if told else disk_error(error)
+        if reason:
             raise OSError(
-                f"{os.strerror(error.errno)}: the files of the run cannot be "
+                f"{reason}: the files of the run cannot be "
                 f"written. Its state in {save.store.directory} is kept; make "
                 "room, then repeat the command."
             ) from error
         raise
+
+
+def _raise_if_checked(error: tf.errors.OpError, attack: Any, step: int) -> None:
+    """Says for people what a check in the graph has found, if one has."""
+    for text, what in (
+        (checks.NOT_FINITE, "The loss or a gradient"),
+        (checks.IMAGE_NOT_FINITE, f"An adversarial image ({attack.name})"),
+    ):
+        if text in error.message:
+            raise NotFinite(what, step) from error
+    if checks.ESCAPED in error.message:
+        raise ValueError(
+            f"{attack.name} left its threat model {attack.threat_model} in "
+            f"step {step + 1}, so the run has stopped before it learnt from "
+            "it. If the attack is your own, return "
+            "`threat_model.project(x, x_adv)`."
+        ) from error
 
 
 def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:

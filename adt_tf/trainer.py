@@ -43,7 +43,8 @@ class AdversarialTrainer(keras.Model):
     training mode, on fresh samples. The noise of step n is a function of
     (seed, n, image), and of `rollbacks`: how often training has gone back to
     an earlier state, so that it does not meet the same noise again. A step
-    whose loss or gradient is not finite fails before it changes a weight.
+    whose loss or gradient is not finite, or whose attack has left its threat
+    model, fails before it changes a weight.
 
     Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
     adversarial images; `clean_accuracy`, in training only where the loss runs
@@ -250,10 +251,9 @@ class AdversarialTrainer(keras.Model):
             total = share * saddle + penalty / replicas
             scaled = scale * total
         gradients = tape.gradient(scaled, [*theta, *phi])
-        # Loss scaling expects gradients to overflow, and then skips the step.
-        scaling = keras.optimizers.LossScaleOptimizer
-        checked = [] if isinstance(self.optimizer, scaling) else gradients
-        gradients = checks.assert_finite([total, *checked], then=gradients)
+        gradients = checks.assert_finite(
+            [total, *optimizers.to_check(gradients, scale)], then=gradients
+        )
         descent, ascent = gradients[: len(theta)], gradients[len(theta) :]
         optimizers.apply(self.optimizer, descent, theta, scale)
         optimizers.apply(
@@ -316,10 +316,15 @@ class AdversarialTrainer(keras.Model):
             seed=seeds.fold(seed, _SAMPLE),
             training=training,
         )
+        attack = self.attack
+        x_adv = checks.assert_perturbed(
+            x, batch.x_adv, attack.threat_model, attack.name
+        )
+        batch = batch._replace(x_adv=x_adv)
         outcome = self.robust_loss(
             self.classifier,
             x,
-            batch.x_adv,
+            x_adv,
             y,
             training=training and self.train_classifier,
         )

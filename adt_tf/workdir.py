@@ -3,7 +3,7 @@
     classifier = load_classifier("build/run")
     export("build/run", config)
 
-A workdir holds flags.txt, provenance.json, metrics.csv, tensorboard/,
+A workdir holds flags.txt, .lock, provenance.json, metrics.csv, tensorboard/,
 checkpoints/, classifier.keras and, where asked for, best.keras; once evaluated
 also evaluation.json with .csv and .md, and saved_model/ once exported.
 """

@@ -135,7 +135,18 @@ def data_sets(folder):
         split_datasets={"train": whole.take(20), "test": whole.take(6)},
         disable_shuffling=True,
     )
-    for name in ("cut", "flipped", "fewer", "gone", "foreign", "info"):
+    # Each names a class that TFDS would import, in a form that it reads.
+    hostile = {
+        "foreign": '"pythonClassName": "antigravity.Fly"',
+        "foreign snake": '"python_class_name": "antigravity.Fly"',
+        "foreign escaped": '"pythonClass\\u004eame": "antigravity.Fly"',
+        "foreign legacy": '{"type": "antigravity.Fly", "content": {}}',
+        "foreign text": json.dumps(
+            {"jsonFeature": {"json": '{"a": {"type": "antigravity.Fly"}}'}}
+        ),
+    }
+    names = ("cut", "flipped", "fewer", "gone", "info", "features")
+    for name in (*names, *hostile):
         shutil.copytree(folder / "whole", folder / name)
     record = {
         name: next((folder / name / "1.0.0").glob("*train.tfrecord*"))
@@ -149,14 +160,15 @@ def data_sets(folder):
     test = next((folder / "fewer" / "1.0.0").glob("*test.tfrecord*"))
     record["fewer"].write_bytes(test.read_bytes())
     record["gone"].unlink()
-    features = folder / "foreign" / "1.0.0" / "features.json"
-    features.write_text(
-        features.read_text().replace(
-            "tensorflow_datasets.core.features.image_feature.Image",
-            "antigravity.Fly",
-        )
-    )
+    whole = (folder / "whole" / "1.0.0" / "features.json").read_text()
+    image = "tensorflow_datasets.core.features.image_feature.Image"
+    for name, text in hostile.items():
+        if not text.startswith("{"):
+            text = whole.replace(f'"pythonClassName": "{image}"', text)
+        assert text != whole
+        (folder / name / "1.0.0" / "features.json").write_text(text)
     (folder / "info" / "1.0.0" / "dataset_info.json").write_text("{")
+    (folder / "features" / "1.0.0" / "features.json").write_text("{")
 
 
 def workdirs(folder):

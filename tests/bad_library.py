@@ -52,6 +52,9 @@ def npz(name):
     return lambda folder: data.load(str(folder / name))
 
 
+FOREIGN = "names code that is not TensorFlow Datasets' own.*'antigravity.Fly'"
+
+
 def tfds(name):
     return lambda folder: data.load(name, data_dir=str(folder / "tfds"))
 
@@ -193,9 +196,14 @@ ROWS = {
         tfds("gone"),
         "Cannot read .*gone.*damaged or incomplete",
     ),
-    "a data set that names foreign code": (
-        tfds("foreign"),
-        "names code that is not TensorFlow Datasets' own.*'antigravity.Fly'",
+    "a data set that names foreign code": (tfds("foreign"), FOREIGN),
+    "foreign code in snake case": (tfds("foreign snake"), FOREIGN),
+    "foreign code under an escaped name": (tfds("foreign escaped"), FOREIGN),
+    "foreign code in TFDS' older form": (tfds("foreign legacy"), FOREIGN),
+    "foreign code in JSON within JSON": (tfds("foreign text"), FOREIGN),
+    "a features.json that is no JSON": (
+        tfds("features"),
+        "Cannot read .*features.json, which must be JSON",
     ),
     "a dataset_info.json that is no JSON": (
         tfds("info"),

@@ -245,7 +245,7 @@ ROWS = {
             "--data_dir={f}/tfds",
             "--attacks=fgsm",
         ],
-        "error: ",
+        r"to have value 1, but received input with shape \(\d+, 4, 4, 3\)",
     ),
     "a comparison with nothing": (
         ["evaluate", "--compare={f}/other seed.json"],

@@ -1,6 +1,8 @@
 """Classifiers and images that many tests share."""
 
 import os
+import shutil
+import subprocess
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
@@ -58,6 +60,30 @@ def honest():
     keras.utils.set_random_seed(0)
     model.fit(x, y, batch_size=64, epochs=6, verbose=0)
     return model
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MB of its own, where one may be mounted."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def fill(disk, free):
+    """Fills a file system but for so many bytes; returns the file to remove."""
+    ballast = disk / "ballast"
+    ballast.unlink(missing_ok=True)
+    ballast.write_bytes(bytes(shutil.disk_usage(disk).free - free))
+    return ballast
 
 
 def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):

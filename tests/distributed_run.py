@@ -2,12 +2,14 @@
 
     python tests/distributed_run.py OUTPUT.npz WORKDIR FLAGS...
 
-LOGICAL_DEVICES=n makes n devices of the CPU. Of several workers the chief
-writes.
+LOGICAL_DEVICES=n makes n devices of the CPU; ATTACK_RATE=r trains the attack's
+networks by plain SGD. Of several workers the chief writes. With "-" for OUTPUT
+it is scripts/train.py itself that runs, and writes no weights.
 """
 
 import os
 import pathlib
+import runpy
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "scripts")]
@@ -38,17 +40,26 @@ if "TF_CONFIG" in os.environ:
     )
 
 import common  # noqa: E402
+import keras  # noqa: E402
 
 from adt_tf import experiment  # noqa: E402
 
 
 def main(output: str, workdir: str, *flags: str) -> None:
+    if output == "-":
+        sys.argv = ["train.py", *flags, f"--workdir={workdir}"]
+        runpy.run_path("scripts/train.py", run_name="__main__")
+        return
     values = common.parse_experiment(flags)
     run = experiment.Experiment.from_config(common.experiment_config(values))
+    trainer = run.trainer
+    if "ATTACK_RATE" in os.environ:
+        rate = float(os.environ["ATTACK_RATE"])
+        with trainer.distribute_strategy.scope():
+            trainer.attack_optimizer = keras.optimizers.SGD(rate)
     if run.is_chief:
         common.claim_workdir(workdir, values)
     run.train(workdir)
-    trainer = run.trainer
     models = [trainer.classifier, *trainer.attack_networks]
     weights = [w for model in models for w in model.get_weights()]
     if run.is_chief:

@@ -4,13 +4,13 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from adt_tf.checkpoints import Checkpoints, Policy
+from tests.conftest import fill
 
 SIZE = 50_000  # floats, in 200 kB
 
@@ -103,10 +103,79 @@ def test_a_damaged_one_is_named_and_skipped(damage, tmp_path, capsys):
     assert restored(tmp_path) == (1, 1.0)
     (told,) = capsys.readouterr().err.splitlines()
     assert told.startswith("warning: ") and "step-00000002 is damaged" in told
-    # The run comes by again, and the damaged one is replaced.
+    assert told.endswith("It is now damaged-step-00000002.")
+    # The run comes by again.
     save(store, 2)
     assert restored(tmp_path) == (2, 2.0)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "keep, good, damaged, next_step, left",
+    [
+        (1, [100], [130], 110, [100, 110]),
+        (2, [100, 180], [190, 200], 185, [100, 180, 185]),
+    ],
+)
+def test_damaged_ones_push_out_none_that_is_whole(
+    keep, good, damaged, next_step, left, tmp_path
+):
+    store = make_store(tmp_path, keep=9)
+    for step in good + damaged:
+        save(store, step)
+    for step in damaged:
+        flip(tmp_path / f"step-{step:08d}")
+    store = make_store(tmp_path, keep=keep, milestone=100)
+    assert store.restore()["step"] == good[-1]
+    save(store, next_step)
+    whole = [path.name for path in tmp_path.glob("step-*")]
+    assert sorted(whole) == [f"step-{step:08d}" for step in left]
+    assert len(list(tmp_path.glob("damaged-*"))) == len(damaged)
+    assert restored(tmp_path) == (next_step, next_step)
+
+
+def test_the_one_just_saved_is_never_dropped(tmp_path):
+    store = make_store(tmp_path, keep=1, milestone=100)
+    for step in (130, 110):
+        save(store, step)
+    assert "step-00000110" in names(tmp_path)
+
+
+def test_few_damaged_ones_are_left(tmp_path):
+    store = make_store(tmp_path, keep=2)
+    for step in range(5):
+        save(store, step)
+        save(store, step + 1)
+        flip(tmp_path / f"step-{step + 1:08d}")
+        assert store.restore()["step"] == step
+    assert [n for n in names(tmp_path) if "damaged" in n] == [
+        "damaged-step-00000004",
+        "damaged-step-00000005",
+    ]
+
+
+def test_goes_back_though_the_last_milestone_is_damaged(tmp_path, capsys):
+    store = make_store(tmp_path, milestone=100)
+    for step in (0, 100, 107):
+        save(store, step)
+    store.restore(milestone=True)
+    save(store, 100, rollbacks=1)
+    forget(tmp_path / "rollback-1-step-00000100")
+    assert store.restore()["step"] == 107
+    for _ in range(2):  # with a damaged one, and then with none
+        assert store.restore(milestone=True)["step"] == 107
+    assert capsys.readouterr().err.count("No checkpoint of an epoch's end") == 2
+
+
+def test_a_reader_renames_nothing(tmp_path, capsys):
+    store = make_store(tmp_path)
+    for step in (1, 2):
+        save(store, step)
+    flip(tmp_path / "step-00000002")
+    before = names(tmp_path)
+    assert make_store(tmp_path, writes=False).restore()["step"] == 1
+    assert names(tmp_path) == before
+    assert "step-00000002 is damaged" in capsys.readouterr().err
 
 
 def test_where_all_are_damaged_nothing_is_started_anew(tmp_path):
@@ -163,31 +232,12 @@ def test_a_limit_of_the_file_size(tmp_path):
     assert restored(tmp_path) == (2, 2.0)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of a megabyte of its own, where one may be mounted."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip("a file system cannot be mounted here")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
 @pytest.mark.parametrize("free", [0, 100_000, 201_000])
 def test_a_full_disk(free, small_disk):
     """Also where the data fit, but the rest no longer does."""
     store = make_store(small_disk / "checkpoints")
     save(store, 1)
-    ballast = small_disk / "ballast"
-    with open(ballast, "wb") as file:
-        size = shutil.disk_usage(small_disk).free - free
-        file.write(bytes(size))
+    ballast = fill(small_disk, free)
     fails_and_keeps(store, "No space left on device")
     ballast.unlink()
     save(store, 2)

@@ -11,9 +11,18 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import adt_tf
-from adt_tf import assessment, attacks, data, files, models, workdir
+from adt_tf import (
+    assessment,
+    attacks,
+    data,
+    experiment,
+    files,
+    models,
+    workdir,
+)
 from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
 from tests.conftest import make_convolutional
@@ -237,6 +246,33 @@ def test_models_are_not_written_through_a_link(tmp_path, outside):
     for name in ("classifier.keras", "best.keras"):
         assert not (folder / name).is_symlink()
         models.load(folder / name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "checkpoints",
+        "tensorboard",
+        "metrics.csv",
+        ".lock",
+        "checkpoints/step-00000001",
+        "tensorboard/train",
+    ],
+)
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_run_does_not_train_through_a_link(name, dangling, tmp_path):
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "run" / name
+    link.parent.mkdir(parents=True)
+    if not dangling:
+        (elsewhere / "partial-thesis").mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    before = sorted(tmp_path.rglob("*"))
+    run = experiment.Experiment(
+        types.SimpleNamespace(distribute_strategy=tf.distribute.get_strategy()),
+        *(None, None, 1, 1, 0, False),
+    )
+    refused(lambda: run.train(tmp_path / "run"), str(link), "symbolic link")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_export_is_not_written_through_a_link(tmp_path):

@@ -13,6 +13,9 @@ import keras
 import numpy as np
 import pytest
 
+from tests import runs
+from tests.conftest import fill
+
 ROOT = pathlib.Path(__file__).parents[1]
 TINY = [
     "--dataset=digits",
@@ -138,6 +141,20 @@ def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
         np.testing.assert_array_equal(a, b)
     rows = [(p / "metrics.csv").read_text() for p in (workdir, path)]
     assert rows[0] == rows[1]
+
+
+def test_a_full_disk(workdir, small_disk, tmp_path):
+    """Full at the first checkpoint, then at the second; then no more."""
+    path = small_disk / "run"
+    for free in (300_000, 1_000_000):
+        ballast = fill(small_disk, free)
+        (told,) = runs.finish(path, *TINY, code=1).splitlines()
+        assert told.startswith("error: "), told
+        assert "No space left on device" in told and "make room" in told
+    assert runs.last_step(path) == 0
+    ballast.unlink()
+    assert runs.finish(path, *TINY) == ""
+    assert runs.differences(runs.end_of(path), runs.end_of(workdir)) == []
 
 
 def test_evaluation_is_json(workdir):

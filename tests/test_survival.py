@@ -1,7 +1,10 @@
 """One process: stopped runs, states that are not finite, and going back."""
 
 import csv
+import errno
 import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -9,9 +12,11 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import data, methods
+from adt_tf import claiming, data, methods, precision
+from adt_tf.attacks.base import PointAttack
 from adt_tf.checkpoints import Policy
 from adt_tf.experiment import Experiment
+from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional
 from tests.runs import differences
 
@@ -33,11 +38,35 @@ class Noisy:
         return outcome._replace(value=value)
 
 
-def make_run(*, bad_step=-1, good_after=0, max_rollbacks=3, every=0, rate=0.05):
-    method = methods.at_pgd(0.1, num_steps=1)
-    loss = Noisy(bad_step, good_after)
+class Steep(Noisy):
+    """A finite loss whose gradient is not a number."""
+
+    def __call__(self, *arguments, **options):
+        @tf.custom_gradient
+        def steep(value):
+            return tf.identity(value), lambda upstream: upstream * np.nan
+
+        outcome = methods.standard().loss(*arguments, **options)
+        return outcome._replace(value=steep(outcome.value))
+
+
+def make_run(
+    *,
+    bad_step=-1,
+    good_after=0,
+    max_rollbacks=3,
+    every=0,
+    rate=0.05,
+    loss=Noisy,
+    attack=None,
+    **arguments,
+):
+    loss = loss(bad_step, good_after)
     trainer = adt_tf.AdversarialTrainer(
-        make_convolutional(), method.attack, loss, seed=5
+        make_convolutional(),
+        attack or methods.at_pgd(0.1, num_steps=1).attack,
+        loss,
+        seed=5,
     )
     loss.trainer = trainer
     trainer.compile(keras.optimizers.SGD(rate, momentum=0.9))
@@ -49,6 +78,7 @@ def make_run(*, bad_step=-1, good_after=0, max_rollbacks=3, every=0, rate=0.05):
         *(3, 12, 0, True),
         policy=Policy(steps=every),
         max_rollbacks=max_rollbacks,
+        **arguments,
     )
 
 
@@ -133,6 +163,134 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
         train(run, tmp_path)
     assert list(tmp_path.glob("checkpoints/step-*"))
     assert not (tmp_path / "classifier.keras").exists()
+
+
+# A scale of 4 is halved twice; one of 0 is not even saved.
+@pytest.mark.parametrize("scale, step", [(4.0, 3), (0.0, 0)])
+def test_loss_scaling_does_not_skip_for_ever(scale, step, tmp_path):
+    with precision.policy("mixed_float16"):
+        run = make_run(loss=Steep, max_rollbacks=0)
+    run.trainer.checkpoint()
+    run.trainer.optimizer.dynamic_scale.assign(scale)
+    with pytest.raises(ValueError, match=f"of step {step} is not finite"):
+        train(run, tmp_path)
+
+
+def test_a_full_disk_that_tensorflow_meets(tmp_path):
+    """As TensorBoard's writer does: no OSError, and a text of many lines."""
+    run = make_run()
+    original = run._callbacks
+
+    class Full(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise tf.errors.ResourceExhaustedError(
+                None, None, f"{tmp_path}; No space left on device\nFlush failed"
+            )
+
+    run._callbacks = lambda *a: [*original(*a), Full()]
+    with pytest.raises(OSError, match=r"^No space left on device: the files"):
+        run.train(tmp_path)
+
+
+def test_a_workdir_is_one_processs_at_a_time(tmp_path):
+    """The other one is a real process, whose lock SIGKILL takes away."""
+    folder = tmp_path / "run"
+    code = (
+        "import pathlib, sys, time\n"
+        "import importlib.util as util\n"
+        "spec = util.spec_from_file_location('claiming', sys.argv[1])\n"
+        "claiming = util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(claiming)\n"
+        "with claiming.claimed(pathlib.Path(sys.argv[2]), writes=True):\n"
+        "    print('claimed', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, claiming.__file__, folder],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout.readline() == b"claimed\n"
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(ValueError, match="Another process is training in"):
+            make_run().train(folder)
+        assert sorted(folder.rglob("*")) == before
+        # One that only reads, as workers other than the chief do, may come in.
+        with claiming.claimed(folder, writes=False):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    with claiming.claimed(folder, writes=True):
+        pass
+
+
+def test_a_file_system_without_locks_is_no_reason_to_stop(
+    tmp_path, monkeypatch
+):
+    def flock(*_):
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(claiming.fcntl, "flock", flock)
+    with claiming.claimed(tmp_path, writes=True):
+        pass
+
+
+class Escaping(PointAttack):
+    """Leaves the ball, the box or the numbers by what it is given."""
+
+    def __init__(self, away):
+        super().__init__(Linf(0.1), "Runaway")
+        self.away = away
+
+    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+        return x + self.away
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "away, message",
+    [
+        (0.2, "Runaway left its threat model .*0.1.* in step 1"),
+        (-0.05, "Runaway left its threat model"),
+        (np.nan, r"image \(Runaway\) of step 1 is not finite. Its batch"),
+    ],
+)
+def test_an_attack_that_escapes_is_not_trained_on(
+    away, message, jit_compile, tmp_path
+):
+    run = make_run(attack=Escaping(away), max_rollbacks=0)
+    run.trainer.compile(keras.optimizers.SGD(0.1), jit_compile=jit_compile)
+    before = run.trainer.classifier.get_weights()
+    with pytest.raises(ValueError, match=message):
+        run.train(tmp_path)
+    for a, b in zip(before, run.trainer.classifier.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+def test_weights_that_overflow_in_an_epochs_last_step(bound, tmp_path, capsys):
+    """They are noticed before the best epoch is measured."""
+    held_out = data.load("digits", split="test", num_examples=20)
+    run = make_run(max_rollbacks=bound, keep_best=True)
+    run.validation_data = held_out
+    original = run._callbacks
+
+    class Overflow(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            first = int(run.trainer.rollbacks.numpy()) == 0
+            if first and int(run.trainer.optimizer.iterations) == STEPS:
+                weight = run.trainer.classifier.trainable_variables[0]
+                weight.assign(weight * np.inf)
+
+    run._callbacks = lambda *a: [Overflow(), *original(*a)]
+    if bound:
+        assert train(run, tmp_path) is not None
+        assert "Going back to step 0" in capsys.readouterr().err
+        return
+    with pytest.raises(ValueError) as caught:
+        train(run, tmp_path)
+    assert "A weight of step 4 is not finite. Its batch:" in str(caught.value)
 
 
 def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):

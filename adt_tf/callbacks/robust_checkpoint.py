@@ -133,9 +133,11 @@ class RobustCheckpoint(Measuring):
     def _write(self, best: dict[str, Any]) -> None:
         try:
             self.classifier.save(files.beside(self.path))
+            files.sync(self.partial)  # before a record vouches for it
             best["sha256"] = _sha256(self.partial)
             text = json.dumps(best, indent=2) + "\n"
             files.write_text(self.record_path, text)
+            files.sync(self.path.parent)
         except BaseException:
             self.partial.unlink(missing_ok=True)
             files.beside(self.record_path)

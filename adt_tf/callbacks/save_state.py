@@ -12,6 +12,7 @@ import numpy as np
 
 from adt_tf import distribution
 from adt_tf.checkpoints import Checkpoints, Policy
+from adt_tf.optimizers import has_usable_scale
 
 # What a shell reports of a process that SIGTERM has ended.
 TERMINATED = 128 + 15
@@ -44,7 +45,7 @@ class SaveState(keras.callbacks.Callback):
     swapped back for those that are trained. So it comes after
     `keras.callbacks.SwapEMAWeights` in the list, and before all others.
 
-    Weights that are not finite are not saved: `NotFinite`.
+    Weights that are not finite are neither saved nor measured: `NotFinite`.
 
     Args:
         store: Where to save.
@@ -105,6 +106,7 @@ class SaveState(keras.callbacks.Callback):
         self.step += 1
         step, policy = self.step, self.policy
         if step % self.steps_per_epoch == 0:
+            self._check()  # before validation and the best epoch's measure
             return
         waited = time.monotonic() - self.saved_at
         due = (policy.steps and step % policy.steps == 0) or (
@@ -123,16 +125,24 @@ class SaveState(keras.callbacks.Callback):
         return [v for metric in self.model.metrics for v in metric.variables]
 
     def _save(self, metrics: list[Any] | None = None) -> None:
+        self._check()
+        self.store.save(
+            step=self.step,
+            rollbacks=int(self.model.rollbacks.numpy()),
+            record={"step": self.step, "metrics": metrics},
+        )
+        self.saved_at = time.monotonic()
+
+    def _check(self) -> None:
+        """Raises where the last step has left what cannot be gone on from."""
         trainer = self.model
         for model in [trainer.classifier, *trainer.attack_networks]:
             if not all(np.isfinite(v).all() for v in model.variables):
                 raise NotFinite("A weight", self.step - 1)
-        self.store.save(
-            step=self.step,
-            rollbacks=int(trainer.rollbacks.numpy()),
-            record={"step": self.step, "metrics": metrics},
-        )
-        self.saved_at = time.monotonic()
+        for optimizer in [trainer.optimizer, trainer.attack_optimizer]:
+            if not has_usable_scale(optimizer):
+                what = "The loss scale, or one divided by it,"
+                raise NotFinite(what, self.step - 1)
 
     def _any_worker(self, *flags: bool) -> list[bool]:
         """What one worker wants all do, so that all are at the same step."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import tokenize
@@ -297,14 +299,40 @@ def _check_features(folder: str) -> None:
     path = os.path.join(folder, "features.json")
     if not os.path.isfile(path):
         return
-    with open(path, errors="replace") as file:
-        named = re.findall(r'"pythonClassName"\s*:\s*"([^"]*)"', file.read())
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        named = _named_code(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"Cannot read {path}, which must be JSON: {first_line(error)}"
+        ) from error
     foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
     if foreign:
         raise ValueError(
             f"{path} names code that is not TensorFlow Datasets' own, so it "
             f"is not read: {foreign[0]!r}"
         )
+
+
+def _named_code(text: str) -> list[str]:
+    """All classes named in JSON, in every form that TFDS reads."""
+    named = []
+
+    def look(pairs):
+        for key, value in pairs:
+            if not isinstance(value, str):
+                continue
+            if key in ("pythonClassName", "python_class_name", "type"):
+                named.append(value)
+            elif value.lstrip().startswith(("{", "[")):
+                # A feature may keep its description as text that is JSON.
+                with contextlib.suppress(json.JSONDecodeError):
+                    named.extend(_named_code(value))
+
+    # Pairs, not a dictionary: of a key that is there twice it has the last.
+    json.loads(text, object_pairs_hook=look)
+    return named
 
 
 def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:
