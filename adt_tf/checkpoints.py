@@ -111,7 +111,7 @@ class Checkpoints:
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             kept = self._paths()
-            before = f"{kept[-1]} is kept" if kept else "there is none before"
+            before = f"{kept[-1]} is kept" if kept else "There is none before"
             reason = disk_error(error) or first_line(error)
             raise OSError(
                 f"The state after step {step} could not be saved in "
