@@ -169,7 +169,8 @@ class AdversarialTrainer(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         """Makes all variables first: a trace that makes some is done twice."""
-        new = self.train_function is None or force
+        # What is made again has them, and its metrics may be in mid-epoch.
+        new = self.train_function is None
         replicas = self.distribute_strategy.num_replicas_in_sync
         # A subclassed model has no weights before it has seen an image.
         if new and replicas == 1 and self.classifier.built:

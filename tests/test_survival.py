@@ -123,6 +123,17 @@ def test_goes_on_in_mid_epoch(every, never_stopped, tmp_path, capfd):
     assert differences(end, never_stopped) == []
 
 
+def test_goes_on_in_mid_epoch_while_epsilon_grows(tmp_path):
+    """A new epsilon has the step made anew, and not the metrics."""
+    whole = train(make_run(epsilon_warmup=2), tmp_path / "whole")
+    killed = tmp_path / "killed"
+    for kill_at in (2, 6):
+        run = make_run(every=1, epsilon_warmup=2)
+        assert train(run, killed, kill_at=kill_at) is None
+    end = train(make_run(every=1, epsilon_warmup=2), killed)
+    assert differences(end, whole) == []
+
+
 def test_saves_by_the_clock(tmp_path, monkeypatch):
     run = make_run()
     run.policy = Policy(minutes=1e-9, keep=1)
