@@ -27,7 +27,7 @@ SHORT = ["--train_examples=128", "--epochs=1", "--epsilon=0.15"]
 # is nearly zero. Small steps keep that small, and leave all else as it is.
 SMALL = {
     "at_pgd": ["--step_size=0.0001"],
-    "alp": ["--step_size=0.0001"],
+    "alp": ["--step_size=0.00001"],
     "trades": ["--step_size=0.0001"],
     "adt_exp": ["--step_size=0.001"],
     "adt_exp_am": ["--width_factor=0.05"],
