@@ -248,7 +248,7 @@ def draw_eigenvalues(results: Eigenvalues, path: str | os.PathLike) -> None:
         ylabel="|eigenvalue| (nats per unit²)",
         title="Curvature of the loss: dominant eigenvalue of the input Hessian",
     )
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="best")
     plots.tidy(axes)
     triangles = " (a triangle: negative)" * bool(
         (results.eigenvalues < 0).any()
