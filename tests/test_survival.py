@@ -243,8 +243,10 @@ def test_a_file_system_without_locks_is_no_reason_to_stop(
         raise OSError(errno.ENOTSUP, "not supported")
 
     monkeypatch.setattr(claiming.fcntl, "flock", flock)
+    trained = []
     with claiming.claimed(tmp_path, writes=True):
-        pass
+        trained.append(tmp_path)
+    assert trained and (tmp_path / claiming.LOCK).exists()
 
 
 class Escaping(PointAttack):

@@ -62,7 +62,7 @@ def write(
             `ImageData`; by default the data set that the evaluation names.
         protocol: Takes evaluation-PROTOCOL.json; by default evaluation.json.
         analyses: Whether to measure accuracy against epsilon and to run the
-            analyses: half a minute for small models.
+            analyses: about a minute for small models.
         num_images: How many images are shown.
 
     Returns:
