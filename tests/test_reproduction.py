@@ -22,6 +22,7 @@ from adt_tf.reproduction import (
     scales,
     tables,
 )
+from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.targets import TARGETS
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -196,22 +197,26 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
 
     def measured(*_, **__):
         return figure.diversity.Diversity(
-            ("PGD", "samples"),
-            np.ones([2, 20]),
-            np.ones([3, 2, 20, 2]),
+            (figure.PGD, figure.SAMPLES, figure.SUMMED),
+            np.ones([3, 20]),
+            np.ones([3, 3, 20, 2]),
             np.ones([3]),
-            np.ones([2, 20]),
+            np.ones([3, 20]),
             0,
         )
 
     monkeypatch.setattr(figure.diversity, "measure_diversity", measured)
     (part,) = figure.parts(made, rows)
     found = part.measure()
-    (attack,) = drawn
-    expected = methods.adt_exp(made.epsilon("standard")).attack
-    assert repr(attack) == repr(expected) == part.settings["adt_exp"]
-    assert (attack.num_steps, attack.num_samples) == (7, 5)
-    assert attack.entropy_weight == 0.01
+    epsilon = made.epsilon("standard")
+    for attack, name, reduction in zip(
+        drawn, (figure.SAMPLES, figure.SUMMED), ("mean", "sum"), strict=True
+    ):
+        expected = methods.adt_exp(epsilon, entropy_reduction=reduction).attack
+        assert repr(attack) == repr(expected) == part.settings[name]
+        assert (attack.num_steps, attack.num_samples) == (7, 5)
+        assert attack.entropy_weight == 0.01
+        assert attack.family.entropy_reduction == reduction
     arrays = {"figure1": {k: np.asarray(v) for k, v in found.items()}}
     lines, _ = figure.draw(made, rows, arrays)
     assert "T = 7 steps, k = 5 samples a step, lambda = 0.01" in lines[-1]
@@ -363,8 +368,8 @@ FIVE = ["Standard", "AT-PGD", "ADT-EXP", "ADT-EXP-AM", "ADT-IMP-AM"]
 CASES = {
     "figure1": lambda effect: {
         "distances": {
-            "PGD": NOISE.tolist(),
-            "samples": (NOISE[::-1] + effect).tolist(),
+            diversity.PGD: NOISE.tolist(),
+            diversity.SAMPLES: (NOISE[::-1] + effect).tolist(),
         }
     },
     "figure2": lambda effect: {

@@ -22,6 +22,7 @@ from scipy import stats
 
 from adt_tf.evaluation.report import RIGHT
 from adt_tf.reproduction import documents, evaluations, paired
+from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.study import Study
 
 YES, NO, UNCLEAR = "yes", "no", "cannot be told"
@@ -89,12 +90,17 @@ def _all(answers: Iterable[str]) -> str:
 
 
 def _diverse(study: Study, found: dict[str, Any]) -> tuple[str, str]:
-    restarts, samples = found["distances"].values()
+    distances = found["distances"]
+    restarts, samples = distances[diversity.PGD], distances[diversity.SAMPLES]
     answer, gap = _sign(samples, restarts, +1)
-    return answer, (
+    said = (
         f"distance of samples minus that of restarts, {len(samples)} images: "
         f"{gap}"
     )
+    if diversity.SUMMED in distances:
+        other = paired.difference(distances[diversity.SUMMED], restarts)
+        said += f"; with the entropy summed, as Eq. 11 has it, {other}"
+    return answer, said
 
 
 def _flatter(study: Study, found: dict[str, Any]) -> tuple[str, str]:
