@@ -75,6 +75,7 @@ def draw(
             for i, name in enumerate(names)
         ],
     )
+    lines += ["", f"Timed on {arrays['figure7']['network']}."]
     values = results.to_dict() | {
         "ratios": dict(zip(names, ratios.tolist(), strict=True))
     }
