@@ -273,8 +273,8 @@ def _draw_distances(results: Diversity, axes: Any) -> None:
     axes.set(
         xlim=(0, 1.05 * results.distances.max() or 1.0),
         ylim=(num_sources - 0.6, -0.75),
-        xlabel="mean l2 distance between two perturbations of an image\n"
-        f"(a dot each; line: mean; n = {num_images})",
+        xlabel="mean l2 distance between two perturbations of an image, in "
+        f"all dimensions\n(a dot each; line: mean; n = {num_images})",
     )
     axes.set_yticks(
         range(num_sources),

@@ -197,7 +197,9 @@ TARGETS: dict[str, Target] = {
         "how different the perturbations of an image are",
         {"Standard": "standard"},
         figures.diversity,
-        note="Around images of a standard classifier, as in the paper.",
+        note="Around images of a standard classifier, as in the paper. What "
+        "spreads in all directions at once hardly shows on two axes: the "
+        "distances tell.",
     ),
     "figure2": _figure(
         "the loss around an image, and its curvature",
