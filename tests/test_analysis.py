@@ -335,6 +335,8 @@ def test_eigenvalue_of_any_magnitude(scale):
 
 def test_no_curvature_is_zero():
     assert hessian.dominant_eigenvalue(lambda v: 0 * v, np.ones(9)) == 0
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        hessian.dominant_eigenvalue(lambda v: np.nan * v, np.ones(9))
 
 
 def test_eigenvalues_of_a_linear_classifier(linear, small):

@@ -117,7 +117,13 @@ def dominant_eigenvalue(
     # Where the classifier is sure, H is tiny, and Lanczos would compare it
     # with the rounding errors of numbers near 1.
     scale = np.linalg.norm(product(start))
-    if not scale > 0:
+    if not np.isfinite(scale):
+        raise ValueError(
+            "A product with the Hessian is NaN or infinite, so it has no "
+            "eigenvalue: look for a quotient, a root or a logarithm in the "
+            "classifier, and compute in float32."
+        )
+    if scale == 0:
         return 0.0
     operator = linalg.LinearOperator(
         (start.size, start.size),

@@ -198,11 +198,10 @@ def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
         aspect=35 * blocks,
     )
     figure.suptitle(f"Loss around one image, ε = {_fraction(results.epsilon)}")
-    shares = ", ".join(f"{100 * share:g}" for share in CONFIDENCES)
     plots.note(
         figure,
-        f"Lines, from dark to light: true class at {shares} %. Dashed: as far "
-        "as an attack may go.",
+        "Lines: the probability of the true class. Dashed: as far as an "
+        "attack may go.",
     )
     plots.save(figure, path)
 
@@ -234,7 +233,12 @@ def _draw_flat(results: LossSurfaces, i: int, axes: Any, scale: dict) -> Any:
     lines = -np.log(CONFIDENCES)
     inside = lines[(lines > loss.min()) & (lines < loss.max())]
     if inside.size:
-        axes.contour(a, b, loss, inside, colors="white", linewidths=1)
+        drawn = axes.contour(a, b, loss, inside, colors="white", linewidths=1)
+        axes.clabel(
+            drawn,
+            fmt=lambda line: f"{100 * np.exp(-line):.0f} %",
+            fontsize=plots.SMALL,
+        )
     axes.plot([1, 0, -1, 0, 1], [0, 1, 0, -1, 0], color="white", linestyle="--")
     limits = (results.offsets[0], results.offsets[-1])
     axes.set(
