@@ -87,13 +87,6 @@ def written_at(path: pathlib.Path) -> str:
     return time.strftime(_TIME)
 
 
-def fingerprint(path: pathlib.Path) -> str:
-    """The SHA-256 of a file, by which a model can be recognised."""
-    if not path.is_file():
-        return "unknown"
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def versions() -> dict[str, str]:
     """The versions of Python, of the packages and of this code."""
     found = {"Python": platform.python_version()}

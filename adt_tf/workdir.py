@@ -10,6 +10,7 @@ also evaluation.json with .csv and .md, and saved_model/ once exported.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 from typing import Any
@@ -46,16 +47,29 @@ def export(
     )
 
 
+def classifier_path(workdir: str | pathlib.Path) -> pathlib.Path:
+    """The file of a run's classifier: the best kept, or the last."""
+    best = pathlib.Path(workdir) / BEST
+    return best if best.exists() else best.with_name(CLASSIFIER)
+
+
+def fingerprint(workdir: str | pathlib.Path) -> str | None:
+    """Tells the classifier of a run from another one; None before it is."""
+    path = classifier_path(workdir)
+    if not path.is_file():
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
 def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
-    """Loads the classifier of a finished run: the best kept, or the last."""
+    """Loads the classifier of a finished run."""
     path = pathlib.Path(workdir) / CLASSIFIER
     if not path.is_file():
         raise ValueError(
             f"{path} does not exist: the run has not finished. Train it with "
             "scripts/train.py first."
         )
-    best = path.with_name(BEST)
-    return models.load(best if best.exists() else path)
+    return models.load(classifier_path(workdir))
 
 
 def load_any(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:

@@ -113,6 +113,9 @@ def main(*arguments: str) -> None:
         details={
             "command": " ".join(command),
             "protocol": protocol,
+            "classifier": workdir.fingerprint(values.workdir)
+            if values.workdir
+            else None,
             "method": method,
             "dataset": config["dataset"],
             "data_dir": config["data_dir"],

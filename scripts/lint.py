@@ -52,7 +52,10 @@ def main() -> None:
     )
     print(report)
     path = pathlib.Path(values.output or default)
-    write_text(path, json.dumps(report.to_dict(), indent=2) + "\n")
+    found = report.to_dict()
+    if values.workdir:
+        found["classifier"] = workdir.fingerprint(values.workdir)
+    write_text(path, json.dumps(found, indent=2) + "\n")
     print(f"Written to {path}")
     if not report.ok:
         sys.exit(1)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from matplotlib import image as reader
 
-from adt_tf import evaluation, methods, provenance, report
+from adt_tf import evaluation, methods, provenance, report, workdir
 from adt_tf.analysis import plots
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
@@ -321,6 +321,49 @@ def test_entropy_is_drawn_for_distributions_alone(tmp_path):
     (panel,) = re.findall(r'aria-label="entropy.*?</svg>', text)
     assert 'class="series s1"' in panel and 'class="series s0"' not in panel
     assert text.count('class="series s0"') == 2
+
+
+def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
+    """That of IMP-AM is of z, not of pixels: no axis for both."""
+    folders = [
+        make_workdir(tmp_path / method, NAMES[0], method=method)
+        for method in ("adt_exp", "adt_imp_am")
+    ]
+    text = curves.training(collect.read_runs(folders))
+    (pixels,) = re.findall(r'aria-label="entropy.*?</svg>', text)
+    (latent,) = re.findall(r'aria-label="log q.*?</svg>', text)
+    assert 'series s0"' in pixels and 'series s1"' not in pixels
+    assert 'series s1"' in latent and 'series s0"' not in latent
+    assert "nats a pixel value" in pixels
+
+
+def test_what_is_about_another_classifier_is_refused(tmp_path):
+    folder = make_workdir(tmp_path / "run", NAMES[0])
+    (folder / "classifier.keras").write_bytes(b"one")
+    known = {"classifier": workdir.fingerprint(folder)}
+    for name in ("evaluation", "lint"):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | known))
+    collect.read_runs([folder])
+    (folder / "classifier.keras").write_bytes(b"another")
+    with pytest.raises(ValueError, match="scripts/evaluate.py --workdir="):
+        collect.read_runs([folder])
+    path = folder / "evaluation.json"
+    values = json.loads(path.read_text()) | {"classifier": None}
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="scripts/lint.py --workdir="):
+        collect.read_runs([folder])
+
+
+def test_headline_does_not_praise_what_lint_fails_on(runs):
+    best = max(runs, key=lambda run: run.report.robust_accuracy)
+    assert "lint" not in wording.headline(list(runs))
+    failing = [
+        dataclasses.replace(run, lint={"ok": False}) if run is best else run
+        for run in runs
+    ]
+    told = wording.headline(failing)
+    assert "lint fails on it" in told and "<strong>" not in told
 
 
 def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):

@@ -85,6 +85,8 @@ def write(
     classifiers = {
         run.name: workdir.load_classifier(run.folder) for run in runs
     }
+    # Before the long work, which would be lost if it cannot be made.
+    output.mkdir(parents=True, exist_ok=True)
     print(f"Attacking {len(few[1])} images ...")
     shown = measure.attack_images(classifiers, *few, **settings)
     sweep = found = None
@@ -95,7 +97,6 @@ def write(
         )
         print("Analyses ...")
         found = analyses_.analyze(classifiers, x, y, **settings)
-    output.mkdir(parents=True, exist_ok=True)
     pictures.draw_accuracy(runs, output / "accuracy.png")
     pictures.draw_images(runs, shown, output / "images.png")
     files.write_text(output / "report.md", markdown.render(runs))

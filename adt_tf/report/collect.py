@@ -62,8 +62,7 @@ class Run:
     @property
     def classifier(self) -> pathlib.Path:
         """The file of the classifier that is evaluated."""
-        best = self.folder / workdir.BEST
-        return best if best.exists() else self.folder / workdir.CLASSIFIER
+        return workdir.classifier_path(self.folder)
 
     def flag(self, name: str) -> str | None:
         """The value of a flag of training, or None."""
@@ -146,6 +145,7 @@ def _evaluation(
             )
         )
     result = assessment.read(path)
+    _check_classifier(folder, path, result, "evaluate")
     missing = [key for key in _DETAILS if key not in result]
     if missing:
         raise ValueError(
@@ -159,6 +159,17 @@ def _evaluation(
             "needs one above 0. Evaluate with --epsilon."
         )
     return path, result
+
+
+def _check_classifier(folder, path, values, script) -> None:
+    """Refuses what was found about a classifier that is no longer there."""
+    measured = values.get("classifier")
+    if measured and measured != workdir.fingerprint(folder):
+        raise ValueError(
+            f"{path} is about another classifier than the one that is in "
+            f"{folder} now. Measure it again: "
+            f"scripts/{script}.py --workdir={folder}"
+        )
 
 
 def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
@@ -227,4 +238,5 @@ def _lint(path: pathlib.Path) -> dict[str, Any] | None:
             f"{path} is not what scripts/lint.py writes ({error!r}). Run it "
             f"again: scripts/lint.py --workdir={path.parent}"
         ) from error
+    _check_classifier(path.parent, path, values, "lint")
     return values

@@ -110,7 +110,12 @@ def training(runs: Sequence[Run]) -> str:
     panels = [
         _panel(runs, "loss", "loss (nats)", ""),
         _panel(runs, "accuracy", "accuracy (%)", "%"),
-        _panel(runs, "entropy", "entropy (nats a pixel)", ""),
+    ]
+    # Not one quantity for all methods, so not one axis.
+    kinds = [_entropy_kind(run) for run in runs]
+    panels += [
+        _panel(runs, "entropy", kind, "", shown=[k == kind for k in kinds])
+        for kind in dict.fromkeys(kinds)
     ]
     if not any(panels):
         return "<p>The workdirs hold no metrics.csv.</p>"
@@ -120,9 +125,21 @@ def training(runs: Sequence[Run]) -> str:
     )
 
 
-def _panel(runs, metric, y_label, unit) -> str:
+def _entropy_kind(run: Run) -> str:
+    """What the column `entropy` of a run's metrics is, with its unit."""
+    method = run.result.get("method") or ""
+    if method.startswith("adt_imp"):
+        return "log q(z given delta) (nats a dimension)"
+    if run.flag("entropy_reduction") == "sum":
+        return "entropy (nats an image)"
+    return "entropy (nats a pixel value)"
+
+
+def _panel(runs, metric, y_label, unit, shown=None) -> str:
     series = []
     for i, run in enumerate(runs):
+        if shown is not None and not shown[i]:
+            continue
         epochs = [1 + epoch for epoch in run.metrics.get("epoch", [])]
         # The entropy of a point is 0: a line that tells nothing.
         if metric == "entropy" and not np.any(run.metrics.get(metric, 0)):
@@ -142,7 +159,7 @@ def _panel(runs, metric, y_label, unit) -> str:
     )
     svg, _ = charts.line_chart(
         series,
-        label=f"{metric} against the epoch, at its end: {last}",
+        label=f"{y_label} against the epoch, at its end: {last}",
         x_label="epoch",
         y_label=y_label,
         unit=unit,

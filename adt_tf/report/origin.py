@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from adt_tf import provenance
+from adt_tf import provenance, workdir
 from adt_tf.report import charts
 from adt_tf.report.collect import Run
 from adt_tf.report.wording import counted, escape
@@ -75,7 +75,7 @@ def _facts(run: Run) -> dict[str, object]:
         "evaluated": provenance.written_at(run.evaluated),
         "evaluated with commit": _short(run.result.get("commit")),
         "classifier": run.classifier,
-        "its SHA-256": provenance.fingerprint(run.classifier)[:16],
+        "its SHA-256": workdir.fingerprint(run.folder) or "unknown",
     }
 
 

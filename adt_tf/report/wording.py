@@ -144,6 +144,11 @@ def headline(runs: list[Run]) -> str:
         test = evaluation.compare(first.report, second.report)[ROBUST]
     except ValueError:
         return f"{escape(first.name)} comes first: {shares}."
+    if first.lint and not first.lint["ok"]:
+        return (
+            f"{escape(first.name)} comes first: {shares}. But lint fails on "
+            "it: do not trust this before its findings are resolved."
+        )
     if test.p_value < SIGNIFICANT:
         return (
             f"<strong>{escape(first.name)}</strong> is the most robust: "
