@@ -57,7 +57,7 @@ def main() -> None:
     given = [
         flags.FLAGS[name].serialize()
         for name in ("epochs", "data_dir", "download")
-        if values[name].value
+        if values[name].present
     ]
     study = reproduction.Study(
         scales.get(values.scale),

@@ -131,8 +131,8 @@ def test_killed_and_continued_gives_the_same_table(everything, tmp_path):
             while not reached() and process.poll() is None:
                 assert time.monotonic() < limit
                 time.sleep(0.05)
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
+            assert process.poll() is None, "it ended before it was killed"
+            os.kill(process.pid, signal.SIGKILL)
     done = run(*["reproduce", *command[2:]])
     assert "there already" in done.stdout
     for name in ("table11.md", "figure6.md"):

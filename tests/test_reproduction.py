@@ -1,5 +1,6 @@
 """Targets, scales and plans: all that is data fits together."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 
 from adt_tf import attacks, evaluation, methods, reproduction
+from adt_tf import workdir as workdirs
 from adt_tf.reproduction import (
     claims,
     costs,
@@ -425,6 +427,51 @@ def test_claims_of_several_seeds_read_the_first_ones_figures(study):
     assert (verdict.target, verdict.answer) == ("figure1", claims.YES)
 
 
+def test_claims_are_not_read_off_a_figure_of_other_classifiers(study):
+    made = study()
+    workdir = made.workdir("at_pgd", 0)
+    workdir.mkdir(parents=True)
+    (workdir / "classifier.keras").write_bytes(b"one")
+    known = {"classifiers": {"at_pgd": workdirs.fingerprint(workdir)}}
+    path = made.output / "figure1.json"
+    path.write_text(json.dumps(CASES["figure1"](1) | known))
+    assert claims.judge(made)[0].answer == claims.YES
+    (workdir / "classifier.keras").write_bytes(b"another")
+    verdict = claims.judge(made)[0]
+    assert verdict.answer == claims.UNCLEAR
+    assert "make it again" in verdict.statistic
+
+
+def test_damaged_parts_are_measured_again(study):
+    made = study()
+    part = parts.Part("x", lambda: {"value": 3}, ())
+    part.load(made)
+    path = made.output / "parts" / "x.npz"
+    for damaged in (b"", path.read_bytes()[:100], b"no archive"):
+        path.write_bytes(damaged)
+        assert not part.is_there(made)
+        assert part.load(made)["value"] == 3
+
+
+def test_any_failure_leaves_the_other_targets(study, monkeypatch, capfd):
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    made = study()
+    monkeypatch.setitem(
+        TARGETS, "table7", dataclasses.replace(TARGETS["table7"], write=fail)
+    )
+    with pytest.raises(ValueError, match="table7: out of memory"):
+        plan.reproduce(["table7", "table8"], made)
+    assert (made.output / "table8.md").is_file()
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_rows_that_are_no_runs_are_refused(study):
+    with pytest.raises(ValueError, match="--rows .* Received: atpgd"):
+        study(rows=("at_pgd", "atpgd"))
+
+
 def test_parts_of_another_seed_have_a_file_of_their_own(study):
     one, other = study(), study(seeds=(1,))
     for made in (one, other):
@@ -499,6 +546,8 @@ _NO_GAP[480:500], _NO_GAP[500:520] = 0, 1
         (0.4, claims.YES),
         (0.5, claims.YES),
         (0.505, claims.YES),
+        (0.506, claims.UNCLEAR),
+        (0.51, claims.UNCLEAR),
         (_NO_GAP, claims.UNCLEAR),
         (0.52, claims.NO),
         (0.6, claims.NO),

@@ -12,7 +12,6 @@ from typing import Any
 
 from adt_tf import assessment, provenance
 from adt_tf import workdir as workdirs
-from adt_tf.reproduction import parts
 from adt_tf.reproduction.study import Study
 
 
@@ -47,7 +46,7 @@ def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
     if not file.is_file():
         return False
     found = assessment.read(file)
-    ours = parts.fingerprint(study.workdir(run, seed))
+    ours = workdirs.fingerprint(study.workdir(run, seed))
     same = found.get("classifier", ours) == ours
     return same and _settings(found["command"]) == _settings(
         command(study, run, seed, protocol)
@@ -89,7 +88,7 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         details={
             "command": command(study, run, seed, protocol),
             "protocol": protocol,
-            "classifier": parts.fingerprint(study.workdir(run, seed)),
+            "classifier": workdirs.fingerprint(study.workdir(run, seed)),
             "method": config["method"],
             "dataset": config["dataset"],
             "data_dir": config["data_dir"],

@@ -7,10 +7,11 @@ part.load(study)      # from parts/, or measured and put there
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,8 +50,11 @@ class Part:
         path = self._path(study)
         if not path.is_file():
             return False
-        with np.load(path, allow_pickle=False) as file:
-            return str(file["settings"]) == self._settings(study)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return str(file["settings"]) == self._settings(study)
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            return False  # damaged: it is measured again and written anew
 
     def load(self, study: Study) -> dict[str, np.ndarray]:
         """Returns the arrays, measured now if they are missing."""
@@ -72,15 +76,7 @@ class Part:
 
     def _settings(self, study: Study) -> str:
         seed = study.seeds[0]
-        models = [fingerprint(study.workdir(run, seed)) for run in self.runs]
+        models = [
+            workdirs.fingerprint(study.workdir(run, seed)) for run in self.runs
+        ]
         return json.dumps([dict(self.settings), seed, models], sort_keys=True)
-
-
-def fingerprint(workdir: pathlib.Path) -> str | None:
-    """Tells the classifier of a run from another one's; None before it is."""
-    path = workdir / workdirs.BEST
-    if not path.is_file():
-        path = workdir / workdirs.CLASSIFIER
-    if not path.is_file():
-        return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -10,6 +10,7 @@ step that has been done is not done again, whichever target asked for it.
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -226,7 +227,10 @@ def reproduce(names: Sequence[str], study: Study) -> None:
     for name in names:
         try:
             _make(name, study)
-        except (ValueError, OSError) as error:
+        except Exception as error:
+            # One line tells what users can mend, a traceback what they cannot.
+            if not isinstance(error, ValueError | OSError):
+                traceback.print_exc()
             print(f"{name} failed: {error}", flush=True)
             failed[name] = error
     if failed:

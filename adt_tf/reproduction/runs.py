@@ -34,14 +34,17 @@ def train(study: Study, run: str, seed: int) -> None:
     config = configuration.values
     experiment = Experiment.from_config(config)
     configuration.claim(str(workdir))
-    steps = data.steps_per_epoch(experiment.train_data, config["batch_size"])
-    before = epochs_done(workdir) * steps
+    # Of a run that goes on it is not known here how many steps were done.
+    is_new = not (workdir / "checkpoints").exists()
     start = time.time()
     experiment.train(workdir)
-    taken = config["epochs"] * steps - before
-    if taken > 0:
+    if is_new:
+        steps = data.steps_per_epoch(
+            experiment.train_data, config["batch_size"]
+        )
+        seconds = (time.time() - start) / (config["epochs"] * steps)
         costs.Book(study.output).note_step(
-            config, (time.time() - start) / taken, f"run {workdir.name}"
+            config, seconds, f"run {workdir.name}"
         )
     del experiment
     gc.collect()

@@ -56,6 +56,14 @@ class Study:
     flags: tuple[str, ...] = ()
     rows: tuple[str, ...] | None = None
 
+    def __post_init__(self):
+        unknown = [run for run in self.rows or () if run not in registry.RUNS]
+        if unknown:
+            raise ValueError(
+                f"--rows must be some of {', '.join(registry.RUNS)}. Received: "
+                f"{', '.join(unknown)}"
+            )
+
     def file(self, name: str) -> pathlib.Path:
         """Where a target's file lies: other seeds have files of their own."""
         path = self.output / name

@@ -119,13 +119,15 @@ def _accuracies(
 
 
 def _cell(measured: Sequence[dict[str, float] | None]) -> str:
-    """One seed: with half its interval. Several: mean and deviation."""
+    """One seed: to the farther end of its interval. Several: deviation."""
     if measured[0] is None:
         return _MISSING
     values = [one["value"] for one in measured]
     if len(values) == 1:
-        half = (measured[0]["high"] - measured[0]["low"]) / 2
-        return f"{values[0]:.1f} ± {half:.1f}"
+        # Near 0 and 100 % the interval is not symmetric.
+        (one,) = measured
+        reach = max(one["high"] - values[0], values[0] - one["low"])
+        return f"{values[0]:.1f} ± {reach:.1f}"
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
@@ -138,7 +140,7 @@ def _heading(column: str, protocol: Any) -> str:
 
 def _reading(study: Study, protocol: Any) -> list[str]:
     spread = (
-        "± is half of a 95 % interval over the images"
+        "± is the farther end of a 95 % interval over the images"
         if len(study.seeds) == 1
         else f"± is the deviation over the seeds {study.seeds}"
     )
@@ -146,6 +148,12 @@ def _reading(study: Study, protocol: Any) -> list[str]:
     images = f"the first {count} test images" if count else "all test images"
     text = [f"Accuracy in %, on {images}; {spread}; {_MISSING}: not run here."]
     smaller = [f"{a} is {b}" for a, b in protocol.attacks.items() if a != b]
+    width = study.scale.attack_width_factor
+    if width < 1 and "exp-am" in protocol.attacks:
+        smaller.append(
+            f"the generators of exp-am and imp-am have {width:g} of the width, "
+            f"and {study.scale.attack_epochs} epochs of training"
+        )
     if smaller:
         text.append(
             f"Weaker than the paper's, and so flattering: {', '.join(smaller)}."

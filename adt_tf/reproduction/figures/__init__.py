@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from adt_tf import workdir as workdirs
 from adt_tf.reproduction import documents
 from adt_tf.reproduction.figures import (
     convergence,
@@ -39,6 +40,11 @@ def write(study: Study, name: str, target: Any) -> None:
     arrays = {part.name: part.load(study) for part in pieces}
     picture = study.file(f"{name}.png").name
     lines, values = target.figure.draw(study, target.rows, arrays)
+    values["classifiers"] = {
+        run: workdirs.fingerprint(study.workdir(run, study.seeds[0]))
+        for part in pieces
+        for run in part.runs
+    }
     documents.write(
         study,
         name,
