@@ -9,16 +9,18 @@ images if asked. An interrupted assessment goes on where it stopped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from adt_tf import attacks, data, evaluation, files, networks
 from adt_tf.attacks import Attack
+from adt_tf.evaluation import state
 from adt_tf.files import write_text
 
 
@@ -73,34 +75,74 @@ def _has_feature_map(classifier: Any) -> bool:
     return True
 
 
-def train_generators(
+@contextlib.contextmanager
+def trained_generators(
     chosen: Sequence[Attack],
     classifier: Any,
-    train: data.ImageData,
+    load_train: Callable[[], data.ImageData],
     *,
     epochs: int,
+    directory: str | pathlib.Path,
     batch_size: int = 64,
     seed: int = 0,
-) -> None:
+) -> Iterator[None]:
     """Trains the networks of amortised attacks against the classifier.
 
-    The batches are a function of the seed, so that the attack is the same
-    when an interrupted assessment goes on.
+    They are kept in the directory until the block has ended well, so that an
+    assessment in it that is interrupted goes on with the same attack.
+
+    Args:
+        chosen: Attacks; those without networks are left as they are.
+        classifier: What they attack.
+        load_train: Returns the images to train on; asked for if need be.
+        epochs: Passes over them.
+        directory: Where the networks are kept.
+        batch_size: Images at once.
+        seed: Of the batches and the noise.
     """
+    kept = []
+    amortized = [attack for attack in chosen if attack.networks]
+    train = load_train() if amortized else None
+    for attack in amortized:
+        settings = (repr(attack), epochs, batch_size, seed)
+        examples = data.as_arrays(train)
+        key = state.fingerprint(
+            [classifier, *attack.models], *examples, settings
+        )
+        path = pathlib.Path(directory) / f"unfinished-networks-{key[:16]}.npz"
+        logits = state.probe([classifier], examples[0])
+        if not _restored(attack, path, logits):
+            _train(attack, classifier, train, epochs, batch_size, seed)
+            weights = map(np.asarray, _weights(attack))
+            arrays = {f"weight{i}": w for i, w in enumerate(weights)}
+            files.write_arrays(path, {"probe": logits, **arrays})
+        kept.append(path)
+    yield
+    for path in kept:
+        path.unlink(missing_ok=True)
+
+
+def _weights(attack: Attack) -> list[Any]:
+    return [v for model in attack.networks for v in model.variables]
+
+
+def _restored(attack: Attack, path: pathlib.Path, logits: np.ndarray) -> bool:
+    """Whether the networks have been trained; then they are as they were."""
+    found = files.read_arrays(path)
+    if found is None or not state.agree(found.pop("probe"), logits):
+        return False
+    print(f"Going on with {attack.name} as it was trained.")
+    for variable, value in zip(_weights(attack), found.values(), strict=True):
+        variable.assign(value)
+    return True
+
+
+def _train(attack, classifier, train, epochs, batch_size, seed) -> None:
+    print(f"Training {attack.name} against the classifier ...")
     batch_size = min(batch_size, len(train))
     steps = data.steps_per_epoch(train, batch_size)
-    for attack in chosen:
-        if attack.networks:
-            print(f"Training {attack.name} against the classifier ...")
-            batches = data.train_pipeline(
-                train, batch_size=batch_size, seed=seed
-            )
-            attack.fit(
-                classifier,
-                batches.take(epochs * steps),
-                epochs=1,
-                seed=seed,
-            )
+    batches = data.train_pipeline(train, batch_size=batch_size, seed=seed)
+    attack.fit(classifier, batches.take(epochs * steps), epochs=1, seed=seed)
 
 
 def checked_output(output: str | pathlib.Path) -> pathlib.Path:

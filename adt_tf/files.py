@@ -5,6 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import zipfile
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
@@ -33,6 +38,31 @@ def beside(path: pathlib.Path) -> pathlib.Path:
     partial = path.with_name(f"partial-{path.name}")
     partial.unlink(missing_ok=True)
     return partial
+
+
+def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes named arrays as .npz, beside, then renames."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = beside(path)
+    np.savez(partial, **arrays)
+    os.replace(partial, path)
+
+
+def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray] | None:
+    """Reads what `write_arrays` wrote; None where it is missing or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
+        return None
 
 
 def read_text(path: pathlib.Path) -> str:

@@ -95,39 +95,39 @@ def main(*arguments: str) -> None:
         source=source,
         width_factor=values.attack_width_factor,
     )
-    if any(attack.networks for attack in chosen):
-        assessment.train_generators(
-            chosen,
-            classifier,
-            workdir.load_data(config, "train", config["train_examples"]),
-            epochs=values.attack_epochs,
-            seed=config["seed"],
-        )
     method = config["method"] if values.workdir else values.model
     print(f"{method} on {test.name}, protocol {protocol}: {', '.join(names)}")
-    assessment.assess(
-        classifier,
-        test,
+    with assessment.trained_generators(
         chosen,
-        output,
-        details={
-            "command": " ".join(command),
-            "protocol": protocol,
-            "classifier": workdir.fingerprint(values.workdir)
-            if values.workdir
-            else None,
-            "method": method,
-            "dataset": config["dataset"],
-            "data_dir": config["data_dir"],
-            "network": config["network"] if values.workdir else None,
-            "epsilon": epsilon,
-            "commit": provenance.commit(),
-        },
-        batch_size=values.eval_batch_size,
+        classifier,
+        lambda: workdir.load_data(config, "train", config["train_examples"]),
+        epochs=values.attack_epochs,
+        directory=output.parent,
         seed=config["seed"],
-        independent=values.independent,
-        keep_examples=values.keep_examples,
-    )
+    ):
+        assessment.assess(
+            classifier,
+            test,
+            chosen,
+            output,
+            details={
+                "command": " ".join(command),
+                "protocol": protocol,
+                "classifier": workdir.fingerprint(values.workdir)
+                if values.workdir
+                else None,
+                "method": method,
+                "dataset": config["dataset"],
+                "data_dir": config["data_dir"],
+                "network": config["network"] if values.workdir else None,
+                "epsilon": epsilon,
+                "commit": provenance.commit(),
+            },
+            batch_size=values.eval_batch_size,
+            seed=config["seed"],
+            independent=values.independent,
+            keep_examples=values.keep_examples,
+        )
 
 
 def _given() -> list[str]:

@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks, losses, methods, seeds
+from adt_tf import assessment, attacks, losses, methods, seeds
+from adt_tf.data import ImageData
 from adt_tf.distributions import Implicit
 from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional
@@ -273,3 +274,56 @@ def test_bad_arguments_are_refused():
 def test_trades_weighs_the_entropy_alike():
     plain = methods.adt_exp_am(EPSILON, beta=6.0, **SMALL)
     assert plain.attack.entropy_weight == pytest.approx(0.06)
+
+
+def test_trained_networks_are_kept_until_an_assessment_has_ended(
+    tmp_path, images, monkeypatch
+):
+    """Interrupted, it goes on with the same attack; another model's is not."""
+    x, y = images
+    train = ImageData(x, y, 10, "some")
+
+    def train_them(classifier):
+        attack = attacks.imp_am(EPSILON, **SMALL)
+        start = weights_of(attack.networks)
+        return (
+            attack,
+            start,
+            assessment.trained_generators(
+                [attacks.pgd(EPSILON), attack],
+                classifier,
+                lambda: train,
+                epochs=1,
+                directory=tmp_path,
+            ),
+        )
+
+    classifier = make_convolutional()
+    attack, start, trained = train_them(classifier)
+    with pytest.raises(KeyboardInterrupt), trained:
+        raise KeyboardInterrupt
+    first = weights_of(attack.networks)
+    assert not np.array_equal(first[0], start[0])
+    (file,) = tmp_path.iterdir()
+
+    # Cut short it counts as missing, and is written anew.
+    file.write_bytes(file.read_bytes()[:200])
+    _, _, trained = train_them(classifier)
+    with pytest.raises(KeyboardInterrupt), trained:
+        raise KeyboardInterrupt
+
+    other = make_convolutional()
+    other.layers[-1].bias.assign_add(np.arange(10.0))
+    _, _, trained = train_them(other)
+    with trained:
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == [file]
+
+    monkeypatch.setattr(
+        attacks.Amortized, "fit", lambda *_, **__: pytest.fail("trained again")
+    )
+    attack, _, trained = train_them(classifier)
+    with trained:
+        for one, again in zip(first, weights_of(attack.networks), strict=True):
+            np.testing.assert_allclose(one, again, atol=1e-6)
+    assert not list(tmp_path.iterdir())

@@ -9,11 +9,8 @@ images, and belongs to the models that give the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
 import time
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,22 +74,10 @@ class State:
         }
 
     def _load(self) -> None:
-        if not self.path.is_file():
-            return
-        try:
-            with np.load(self.path, allow_pickle=False) as arrays:
-                found = {name: arrays[name] for name in self._arrays()}
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            EOFError,
-            AttributeError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ):
-            return  # unreadable: it is worked out again and written anew
-        if not _agree(found["probe"], self.probe):
+        found = files.read_arrays(self.path)
+        if found is None or found.keys() != self._arrays().keys():
+            return  # it is worked out again and written anew
+        if not agree(found["probe"], self.probe):
             self.refused = True
         elif all(found[k].shape == v.shape for k, v in self._arrays().items()):
             for name, array in found.items():
@@ -105,10 +90,7 @@ class State:
             return
         if not now and time.monotonic() - self._saved_at < _SAVE_EVERY:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = files.beside(self.path)
-        np.savez(partial, **self._arrays())
-        os.replace(partial, self.path)
+        files.write_arrays(self.path, self._arrays())
         self._saved_at = time.monotonic()
 
     def remove(self) -> None:
@@ -145,7 +127,7 @@ def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
     )
 
 
-def _agree(one: np.ndarray, other: np.ndarray) -> bool:
+def agree(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether logits are the same, but for the rounding of float32.
 
     That of float16 is above the tolerance.

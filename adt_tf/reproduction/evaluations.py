@@ -72,33 +72,34 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         width_factor=scale.attack_width_factor,
     )
     classifier = study.classifier(run, seed)
-    if any(attack.networks for attack in attacks):
-        assessment.train_generators(
-            attacks,
-            classifier,
-            workdirs.load_data(config, "train", config["train_examples"]),
-            epochs=scale.attack_epochs,
-            seed=config["seed"],
-        )
-    assessment.assess(
-        classifier,
-        test,
+    output = path(study, run, seed, protocol)
+    with assessment.trained_generators(
         attacks,
-        path(study, run, seed, protocol),
-        details={
-            "command": command(study, run, seed, protocol),
-            "protocol": protocol,
-            "classifier": workdirs.fingerprint(study.workdir(run, seed)),
-            "method": config["method"],
-            "dataset": config["dataset"],
-            "data_dir": config["data_dir"],
-            "network": config["network"],
-            "epsilon": config["epsilon"],
-            "commit": provenance.commit(),
-        },
+        classifier,
+        lambda: workdirs.load_data(config, "train", config["train_examples"]),
+        epochs=scale.attack_epochs,
+        directory=output.parent,
         seed=config["seed"],
-        independent=True,
-    )
+    ):
+        assessment.assess(
+            classifier,
+            test,
+            attacks,
+            output,
+            details={
+                "command": command(study, run, seed, protocol),
+                "protocol": protocol,
+                "classifier": workdirs.fingerprint(study.workdir(run, seed)),
+                "method": config["method"],
+                "dataset": config["dataset"],
+                "data_dir": config["data_dir"],
+                "network": config["network"],
+                "epsilon": config["epsilon"],
+                "commit": provenance.commit(),
+            },
+            seed=config["seed"],
+            independent=True,
+        )
     gc.collect()
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from adt_tf import files
 from adt_tf import workdir as workdirs
 from adt_tf.reproduction.study import Study
 
@@ -47,27 +45,20 @@ class Part:
 
     def is_there(self, study: Study) -> bool:
         """Whether it has been measured, with these settings and runs."""
-        path = self._path(study)
-        if not path.is_file():
-            return False
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return str(file["settings"]) == self._settings(study)
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-            return False  # damaged: it is measured again and written anew
+        return self._read(study) is not None
 
     def load(self, study: Study) -> dict[str, np.ndarray]:
         """Returns the arrays, measured now if they are missing."""
-        path = self._path(study)
         if not self.is_there(study):
             print(f"Measuring {self.name} ...", flush=True)
-            arrays = self.measure()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f"partial-{path.name}")
-            np.savez(partial, settings=self._settings(study), **arrays)
-            os.replace(partial, path)
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file if name != "settings"}
+            arrays = {"settings": self._settings(study), **self.measure()}
+            files.write_arrays(self._path(study), arrays)
+        return self._read(study)
+
+    def _read(self, study: Study) -> dict[str, np.ndarray] | None:
+        found = files.read_arrays(self._path(study)) or {}
+        settings = str(found.pop("settings", ""))
+        return found if settings == self._settings(study) else None
 
     def _path(self, study: Study) -> pathlib.Path:
         seed = study.seeds[0]
