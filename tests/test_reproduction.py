@@ -411,7 +411,7 @@ def test_claims_are_judged_by_their_statistic(target, effect, answer, study):
     path = made.output / f"{target}.json"
     path.write_text(json.dumps(CASES[target](effect)))
     verdicts = {v.target: v for v in claims.judge(made)}
-    assert len(verdicts) == 6
+    assert len(verdicts) == 7
     assert verdicts[target].answer == answer, verdicts[target].statistic
     others = [v for k, v in verdicts.items() if k != target]
     assert all(v.answer == claims.UNCLEAR for v in others)
@@ -423,7 +423,7 @@ def test_claims_of_several_seeds_read_the_first_ones_figures(study):
     made.output.mkdir()
     path = made.output / "figure1-seeds1.json"
     path.write_text(json.dumps(CASES["figure1"](1)))
-    verdict = claims.judge(made)[0]
+    verdict = claims.judge(made)[1]
     assert (verdict.target, verdict.answer) == ("figure1", claims.YES)
 
 
@@ -435,9 +435,9 @@ def test_claims_are_not_read_off_a_figure_of_other_classifiers(study):
     known = {"classifiers": {"at_pgd": workdirs.fingerprint(workdir)}}
     path = made.output / "figure1.json"
     path.write_text(json.dumps(CASES["figure1"](1) | known))
-    assert claims.judge(made)[0].answer == claims.YES
+    assert claims.judge(made)[1].answer == claims.YES
     (workdir / "classifier.keras").write_bytes(b"another")
-    verdict = claims.judge(made)[0]
+    verdict = claims.judge(made)[1]
     assert verdict.answer == claims.UNCLEAR
     assert "make it again" in verdict.statistic
 
@@ -525,6 +525,24 @@ def test_equal_models_are_seldom_refuted():
         answers.append(claims._flatter(None, {"eigenvalues": values})[0])
     assert answers.count(claims.NO) <= 0.04 * len(answers)
     assert claims.YES not in answers
+
+
+@pytest.mark.parametrize(
+    "shares, answer",
+    [
+        ((0.53, 0.53, 0.53), claims.YES),
+        ((0.53, 0.53, 0.5), claims.UNCLEAR),
+        ((0.53, 0.53, 0.47), claims.NO),
+    ],
+)
+def test_claim_about_robustness(shares, answer, study):
+    made, runs = study(), ("at_pgd", "adt_exp", "adt_exp_am", "adt_imp_am")
+    for run, share in zip(runs, (0.5, *shares), strict=True):
+        assert claims.judge(made)[0].answer == claims.UNCLEAR
+        outcomes = {"natural": 1, "FGSM": 0.9, "PGD-20": share}
+        fake_evaluation(made, run, 0, "paper", outcomes)
+    verdict = claims.judge(made)[0]
+    assert (verdict.target, verdict.answer) == ("table1", answer)
 
 
 def _judge_table4(made, exp, rows=None):
