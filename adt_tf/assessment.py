@@ -113,8 +113,7 @@ def trained_generators(
         logits = state.probe([classifier], examples[0])
         if not _restored(attack, path, logits):
             _train(attack, classifier, train, epochs, batch_size, seed)
-            weights = map(np.asarray, _weights(attack))
-            arrays = {f"weight{i}": w for i, w in enumerate(weights)}
+            arrays = {k: np.asarray(v) for k, v in _weights(attack).items()}
             files.write_arrays(path, {"probe": logits, **arrays})
         kept.append(path)
     yield
@@ -122,18 +121,21 @@ def trained_generators(
         path.unlink(missing_ok=True)
 
 
-def _weights(attack: Attack) -> list[Any]:
-    return [v for model in attack.networks for v in model.variables]
+def _weights(attack: Attack) -> dict[str, Any]:
+    variables = [v for model in attack.networks for v in model.variables]
+    return {f"weight{i}": variable for i, variable in enumerate(variables)}
 
 
 def _restored(attack: Attack, path: pathlib.Path, logits: np.ndarray) -> bool:
     """Whether the networks have been trained; then they are as they were."""
-    found = files.read_arrays(path)
-    if found is None or not state.agree(found.pop("probe"), logits):
+    found, weights = files.read_arrays(path), _weights(attack)
+    if found is None or found.keys() != {"probe", *weights}:
+        return False
+    if not state.agree(found["probe"], logits):
         return False
     print(f"Going on with {attack.name} as it was trained.")
-    for variable, value in zip(_weights(attack), found.values(), strict=True):
-        variable.assign(value)
+    for name, variable in weights.items():
+        variable.assign(found[name])
     return True
 
 
