@@ -180,8 +180,18 @@ def assess(
     """
     output = checked_output(output)
     report = evaluation.evaluate(
-        classifier, test, chosen, directory=output.parent, **arguments
+        classifier,
+        test,
+        chosen,
+        directory=output.parent,
+        write=lambda report: _write(report, test, output, details),
+        **arguments,
     )
+    print(f"Written to {output}, and as .csv and .md beside it")
+    return report
+
+
+def _write(report, test, output, details) -> None:
     print(report)
     values = {**details, **report.to_dict()}
     write_text(output, json.dumps(values, indent=2) + "\n")
@@ -197,8 +207,6 @@ def assess(
         partial = files.beside(images)
         np.savez_compressed(partial, x_adv=report.examples, y=test.labels)
         os.replace(partial, images)
-    print(f"Written to {output}, and as .csv and .md beside it")
-    return report
 
 
 def read(

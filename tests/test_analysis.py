@@ -10,7 +10,7 @@ import tensorflow as tf
 from matplotlib.text import Text
 from scipy import integrate
 
-from adt_tf import analysis, attacks, seeds, threat_models
+from adt_tf import analysis, attacks, evaluation, seeds, threat_models
 from adt_tf.analysis import (
     convergence,
     diversity,
@@ -508,6 +508,17 @@ def test_runs_are_sorted_by_weight():
         results.accuracy[:, results.attacks.index("PGD-20")],
         0.5 + results.entropy_weights / 20,
     )
+
+
+def test_reach_is_that_of_the_widest_interval():
+    accuracy = {"natural": 0.9, "PGD-20": 0.0}
+    (low, high), (_, top) = (
+        evaluation.wilson_interval(k, 100) for k in (90, 0)
+    )
+    record = entropy_weight.Record(1.0, accuracy, -3.0, num_examples=100)
+    results = entropy_weight.collect_entropy_weights([record])
+    assert results.reach == pytest.approx(max(0.9 - low, high - 0.9, top))
+    assert entropy_weight.collect_entropy_weights(runs()).reach is None
 
 
 def test_runs_under_other_attacks_are_refused():

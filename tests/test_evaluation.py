@@ -162,6 +162,22 @@ def test_goes_on_where_it_stopped(
     assert once + stopped - 1 == len(calls)
 
 
+def test_nothing_is_lost_where_the_report_cannot_be_written(
+    classifier, labelled, tmp_path, monkeypatch
+):
+    def full(report):
+        raise OSError("No space left on device")
+
+    options = {"directory": tmp_path}
+    with pytest.raises(OSError, match="No space"):
+        run(classifier, labelled, write=full, **options)
+    monkeypatch.setattr(attacks.Attack, "__call__", None)
+    written = []
+    report = run(classifier, labelled, write=written.append, **options)
+    assert written == [report]
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_evaluation_is_not_gone_on_with(
     classifier, labelled, tmp_path, monkeypatch
 ):

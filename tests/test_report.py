@@ -311,6 +311,12 @@ def test_every_model_of_eight_has_a_style_of_its_own():
         assert f".s{i} {{ --series: var(--c{i}); }}" in css
 
 
+def test_more_models_have_a_marker_and_a_colour_of_their_own():
+    assert len({charts.key(i) for i in range(20)}) == 20
+    styles = {(plots.color(i), plots.marker(i)) for i in range(20)}
+    assert len(styles) == 20
+
+
 def test_entropy_is_drawn_for_distributions_alone(tmp_path):
     """A model trained on points has none; the other keeps its colour."""
     folders = [make_workdir(tmp_path / n, n) for n in ("alpha", NAMES[1])]
@@ -431,19 +437,40 @@ def test_models_are_shown_each_others_images(labelled_line, monkeypatch):
     """The second sees everything as class 0: no attack on it transfers."""
     classifier, x, y, margins = labelled_line
     for name in ("_diversity", "_loss_surface", "_hessian", "_convergence"):
-        monkeypatch.setattr(analyses, name, lambda *_: None)
+        monkeypatch.setattr(analyses, name, lambda *_: ("", "", None))
 
     def constant(x, training=False):
         return 0.0 * classifier(x) + [1.0, 0.0]
 
     models = {"linear": classifier, "constant": constant}
-    (found,) = filter(None, analyses.analyze(models, x, y, epsilon=0.1, seed=0))
+    found = analyses.analyze(models, x, y, epsilon=0.1, seed=0)[-1]
     own, zeros = 100 * np.mean(margins > 0.1), 100 * np.mean(y == 0)
     assert f"found on linear: linear {own:.1f} %, constant {zeros:.1f} %" in (
         found.alt
     )
     one = analyses.analyze({"linear": classifier}, x, y, epsilon=0.1, seed=0)
-    assert not any(one)
+    assert not any(analysis.png for analysis in one)
+
+
+def test_an_analysis_that_fails_says_why_and_costs_no_other(
+    labelled_line, monkeypatch
+):
+    classifier, x, y, _ = labelled_line
+
+    def curved(*_):
+        raise ValueError("The Hessian is <NaN>.")
+
+    monkeypatch.setattr(analyses, "_hessian", curved)
+    for name in ("_diversity", "_convergence"):
+        monkeypatch.setattr(analyses, name, lambda *_: ("", "", None))
+    models = {"linear": classifier}
+    found = analyses.analyze(models, x, y, epsilon=0.1, seed=0)
+    surface, hessian = found[1:3]
+    assert surface.png.startswith(b"\x89PNG")
+    assert hessian.png is None and "The Hessian is <NaN>." in hessian.text
+    text = evidence.analyses([surface, hessian], "command")
+    assert text.count("<img") == 1
+    assert "ValueError: The Hessian is &lt;NaN&gt;." in text
 
 
 def test_sigma_is_that_of_training(labelled_line):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import sys
@@ -296,10 +297,30 @@ def test_table_of_seeds_and_rows(study):
     # What is missing has the paper's numbers alone.
     assert "| ADT-EXP-AM | - | - | - | - |\n| *paper* | *8" in text
     assert "ADT-EXP-AM - AT-PGD" not in text
+    assert "| ADT-EXP - AT-PGD | all | +0.0 | +0.0 to +0.0 | 1 |" in text
     assert "rice-adt_exp_am" not in text
     assert "rice-at_pgd-seed2" in text
     assert "--seeds=0,1,2" in text
     assert "--rows=rice-at_pgd,rice-adt_exp`" in text
+
+
+def test_seeds_are_compared_by_student(study):
+    """Differences of 4, 5 and 6 points: t = 5 sqrt(3) on 2 degrees."""
+    made = study("mini", seeds=(0, 1, 2), rows=("rice-at_pgd", "rice-adt_exp"))
+    for seed, lead in enumerate((0.04, 0.05, 0.06)):
+        for run, more in (("rice-at_pgd", 0.0), ("rice-adt_exp", lead)):
+            names = ("natural", "PGD-10", "PGD-20", "PGD-100")
+            shares = dict.fromkeys(names, 0.5 + more)
+            fake_evaluation(made, run, seed, "rice", shares)
+    tables.write(made, "table6", TARGETS["table6"])
+    text = (made.output / "table6-seeds0_1_2.md").read_text()
+    half = 4.30265 / math.sqrt(3)  # of Student's table
+    t = 5 * math.sqrt(3)
+    p = 1 - t / math.sqrt(2 + t * t)  # closed form for 2 degrees of freedom
+    assert (
+        f"| ADT-EXP - AT-PGD | all | +5.0 | +{5 - half:.1f} to +{5 + half:.1f} "
+        f"| {p:.2g} |"
+    ) in text
 
 
 def test_table_keeps_rows_that_are_not_asked_for_again(study):

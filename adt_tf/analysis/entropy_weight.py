@@ -23,6 +23,7 @@ import tensorflow as tf
 from adt_tf import checks, data, seeds
 from adt_tf.analysis import map_batches, plots
 from adt_tf.attacks import Attack
+from adt_tf.evaluation.statistics import wilson_interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +34,14 @@ class Record:
         entropy_weight: lambda, that it was trained with.
         accuracy: Under each attack, and "natural", as in evaluation.json.
         entropy: The mean entropy of its adversarial distributions.
+        num_examples: That the accuracies are of, if they are to be shown with
+            how far they can be trusted.
     """
 
     entropy_weight: float
     accuracy: dict[str, float]
     entropy: float
+    num_examples: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,12 +53,14 @@ class EntropyWeights:
         attacks: The columns of `accuracy`.
         accuracy: [runs, attacks].
         entropy: [runs].
+        reach: How far the widest 95 % interval of an accuracy reaches, or None.
     """
 
     entropy_weights: np.ndarray
     attacks: tuple[str, ...]
     accuracy: np.ndarray
     entropy: np.ndarray
+    reach: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold."""
@@ -64,6 +70,7 @@ class EntropyWeights:
                 zip(self.attacks, self.accuracy.T.tolist(), strict=True)
             ),
             "entropy": self.entropy.tolist(),
+            "reach": self.reach,
         }
 
 
@@ -129,6 +136,23 @@ def collect_entropy_weights(records: Sequence[Record]) -> EntropyWeights:
         attacks,
         np.array([[r.accuracy[name] for name in attacks] for r in records]),
         np.array([record.entropy for record in records], np.float64),
+        _reach(records),
+    )
+
+
+def _reach(records: Sequence[Record]) -> float | None:
+    """The farthest end of a Wilson interval, as a share."""
+    if any(record.num_examples is None for record in records):
+        return None
+
+    def reach(share, total):
+        low, high = wilson_interval(round(share * total), total)
+        return max(high - share, share - low)
+
+    return max(
+        reach(share, record.num_examples)
+        for record in records
+        for share in record.accuracy.values()
     )
 
 
@@ -168,12 +192,18 @@ def draw_entropy_weights(
         axes.margins(x=0.1, y=0.15)
         plots.tidy(axes)
     left.set(ylabel="accuracy (%)", title="Accuracy")
-    right.set(ylabel="entropy (nats)", title="Mean entropy")
+    right.set(ylabel="entropy (nats per pixel value)", title="Mean entropy")
     figure.legend(
         *left.get_legend_handles_labels(),
         loc="outside lower center",
         ncols=min(4, len(results.attacks)),
         frameon=False,
     )
+    if results.reach is not None:
+        plots.note(
+            figure,
+            "95 % interval of an accuracy over the images: at most ±"
+            f"{100 * results.reach:.1f} points",
+        )
     figure.suptitle("Runs with different entropy weights")
     plots.save(figure, path)

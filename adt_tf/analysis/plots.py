@@ -60,8 +60,8 @@ def color(index: int) -> str:
 
 
 def marker(index: int) -> str:
-    """The marker of the i-th series."""
-    return MARKERS[index % len(MARKERS)]
+    """The marker of the i-th series: a colour's second one is another."""
+    return MARKERS[(index + index // len(COLORS)) % len(MARKERS)]
 
 
 def tidy(axes: Axes, grid: str = "y") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ def evaluate(
     independent: bool = False,
     keep_examples: bool = False,
     directory: str | pathlib.Path | None = None,
+    write: Callable[[Report], None] | None = None,
     verbose: bool = True,
 ) -> Report:
     """Measures natural accuracy, accuracy under attack, and A_rob.
@@ -56,6 +57,8 @@ def evaluate(
         keep_examples: Whether the report holds the adversarial images.
         directory: Where an interrupted evaluation leaves what it knows, and
             the same call goes on from; None for nowhere.
+        write: Is called with the report. Only then is what `directory` holds
+            removed, so that nothing is lost if it cannot be written.
         verbose: Whether to show progress.
     """
     checks.check_classifier(classifier)
@@ -96,8 +99,7 @@ def evaluate(
     for row, attack in enumerate(attacks, start=1):
         before = state.outcomes[: 1 if independent else row]
         run.attack(row, attack, np.all(before == RIGHT, axis=0))
-    state.remove()
-    return Report(
+    report = Report(
         dict(zip([NATURAL, *names], state.outcomes, strict=True)),
         descriptions,
         seed,
@@ -106,6 +108,10 @@ def evaluate(
         state.examples if keep_examples else None,
         checks.digest(images, labels),
     )
+    if write is not None:
+        write(report)
+    state.remove()
+    return report
 
 
 def _checked_names(attacks: Sequence[Attack]) -> list[str]:

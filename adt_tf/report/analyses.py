@@ -35,13 +35,13 @@ class Analysis:
         title: Its heading.
         text: One or two sentences.
         alt: What the picture shows, for those who cannot see it.
-        png: The picture.
+        png: The picture; None if the analysis failed, and the text says why.
     """
 
     title: str
     text: str
     alt: str
-    png: bytes
+    png: bytes | None
 
 
 def analyze(
@@ -52,22 +52,40 @@ def analyze(
     epsilon: float,
     seed: int,
 ) -> list[Analysis]:
-    """Runs the analyses of `adt_tf.analysis` on the images."""
-    return [
-        *(
-            _diversity(name, classifier, x[:_FEW], y[:_FEW], epsilon, seed)
-            for name, classifier in classifiers.items()
-        ),
-        _loss_surface(classifiers, x, y, epsilon, seed),
-        _hessian(classifiers, x[:_SOME], y[:_SOME], seed),
-        _convergence(classifiers, x[:_SOME], y[:_SOME], epsilon, seed),
-        # From one model to itself would be the white box alone.
-        *(
-            [_transfer(classifiers, x, y, epsilon, seed)]
-            if len(classifiers) > 1
-            else []
+    """Runs the analyses of `adt_tf.analysis` on the images.
+
+    One that fails says why in its place: it does not cost the others.
+    """
+    few, some = (x[:_FEW], y[:_FEW]), (x[:_SOME], y[:_SOME])
+    found = [
+        _made(
+            f"Diversity of the perturbations: {name}",
+            *(_diversity, name, classifier, *few, epsilon, seed),
+        )
+        for name, classifier in classifiers.items()
+    ]
+    found += [
+        _made("Loss surface", _loss_surface, classifiers, x, y, epsilon, seed),
+        _made("Curvature of the loss", _hessian, classifiers, *some, seed),
+        _made(
+            "Convergence of the EXP attack",
+            *(_convergence, classifiers, *some, epsilon, seed),
         ),
     ]
+    # From one model to itself would be the white box alone.
+    if len(classifiers) > 1:
+        title = "Transfer between the models"
+        found.append(_made(title, _transfer, classifiers, x, y, epsilon, seed))
+    return found
+
+
+def _made(title: str, analysis: Callable, *arguments: Any) -> Analysis:
+    try:
+        return Analysis(title, *analysis(*arguments))
+    except Exception as error:
+        reason = f"This analysis failed: {type(error).__name__}: {error}"
+        print(f"{title}: {reason}")
+        return Analysis(title, reason, "", None)
 
 
 def _diversity(name, classifier, x, y, epsilon, seed):
@@ -80,8 +98,7 @@ def _diversity(name, classifier, x, y, epsilon, seed):
         classifier, (x, y), sources, num_samples=20, seed=seed
     )
     pgd, exp = results.mean_distance.values()
-    return Analysis(
-        f"Diversity of the perturbations: {name}",
+    return (
         "A dot is one perturbation of an image. Where PGD is started again and "
         f"again, two of its ends lie {pgd:.2f} apart on average; two samples "
         f"of a distribution that ADT-EXP would train on {exp:.2f} "
@@ -103,8 +120,7 @@ def _loss_surface(classifiers, x, y, epsilon, seed):
         f"{name} from {loss.min():.2f} to {loss.max():.2f}"
         for name, loss in zip(results.names, results.loss, strict=True)
     )
-    return Analysis(
-        "Loss surface",
+    return (
         "The loss around the first test image, along its gradient and along a "
         "random direction; an attack may go as far as the dashed diamond. Low "
         "and smooth is robust; a cliff beside a plain hides the gradient from "
@@ -117,8 +133,7 @@ def _loss_surface(classifiers, x, y, epsilon, seed):
 def _hessian(classifiers, x, y, seed):
     results = hessian.measure_eigenvalues(classifiers, (x, y), seed=seed)
     means = ", ".join(f"{k} {v:.3g}" for k, v in results.mean.items())
-    return Analysis(
-        "Curvature of the loss",
+    return (
         "The largest eigenvalue of the Hessian at each image: how fast the "
         f"gradient turns. Mean: {means}. The smaller, the better a "
         "few steps of gradient ascent know the whole ball.",
@@ -136,8 +151,7 @@ def _convergence(classifiers, x, y, epsilon, seed):
         f"{name} {loss[0]:.2f} to {loss[-1]:.2f}"
         for name, loss in zip(results.names, results.loss, strict=True)
     )
-    return Analysis(
-        "Convergence of the EXP attack",
+    return (
         "The loss after each step of the ascent. A curve that has levelled off "
         "at its right end has found what it can; one that still climbs would "
         "find more with more steps.",
@@ -158,8 +172,7 @@ def _transfer(classifiers, x, y, epsilon, seed):
         )
         for source, row in zip(results.names, results.accuracy, strict=True)
     )
-    return Analysis(
-        "Transfer between the models",
+    return (
         f"Images that {results.attack} finds on one model, shown to all of "
         "them. A model's own images, framed, should hurt it most: if another's "
         "hurt it more, that is a sign that its gradients mislead attacks on "

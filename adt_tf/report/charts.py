@@ -66,8 +66,9 @@ class Dot:
 
 
 def marker(index: int) -> str:
-    """The marker of the i-th model, for SVG."""
-    return f'<path class="marker" d="{_MARKERS[index % NUM_STYLES]}"/>'
+    """The marker of the i-th model, for SVG: another when colours repeat."""
+    shape = _MARKERS[(index + index // NUM_STYLES) % NUM_STYLES]
+    return f'<path class="marker" d="{shape}"/>'
 
 
 def key(index: int) -> str:

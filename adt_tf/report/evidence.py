@@ -118,11 +118,18 @@ def analyses(found: Sequence[Analysis] | None, command: str) -> str:
         return f"<p>Not run. To have them:</p>{code(command)}"
     figures = "".join(
         f'<figure class="card analysis"><h3>{escape(one.title)}</h3>'
-        f'<div class="paper">{_zoom(images.data_uri(one.png), one.alt)}</div>'
-        f"<figcaption>{escape(one.text)}</figcaption></figure>"
+        f"{_picture(one)}<figcaption>{escape(one.text)}</figcaption></figure>"
         for one in found
     )
     return f'<div class="figures">{figures}</div>'
+
+
+def _picture(one: Analysis) -> str:
+    if one.png is None:
+        return ""
+    return (
+        f'<div class="paper">{_zoom(images.data_uri(one.png), one.alt)}</div>'
+    )
 
 
 def lint(runs: Sequence[Run]) -> str:

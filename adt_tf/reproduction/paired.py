@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,3 +44,17 @@ def difference(
         / np.sqrt(values.size)
     )
     return Difference(mean, mean - half, mean + half)
+
+
+def p_value(differences: Sequence[float]) -> float:
+    """Of Student's two-sided test that differences are 0 on average.
+
+    Example:
+
+    >>> p_value([1.0, -1.0])
+    1.0
+    """
+    values = np.asarray(differences, np.float64)
+    if np.ptp(values) == 0:
+        return 1.0 if values[0] == 0 else 0.0
+    return float(stats.ttest_1samp(values, 0.0).pvalue)

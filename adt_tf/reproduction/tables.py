@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from adt_tf import evaluation
 from adt_tf.evaluation.report import RIGHT, ROBUST
 from adt_tf.reproduction import documents, evaluations, paired, paper
@@ -169,10 +171,11 @@ def _compared(
     study: Study, target: Any, protocol: Any, rows: dict[str, str]
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Paired differences: does a row stand under all attacks more often?"""
-    lines, values = [], []
+    values = []
     for label, other in target.compared.items():
         if label not in rows or other not in rows:
             continue
+        gaps = []
         for seed in study.seeds:
             reports = [
                 evaluations.read(study, rows[k], seed, target.protocol)[
@@ -183,32 +186,46 @@ def _compared(
             robust = [report.robust == RIGHT for report in reports]
             gap = paired.difference(*robust)
             p_value = evaluation.compare(*reports)[ROBUST].p_value
-            values.append(
-                {
-                    "row": label,
-                    "other": other,
-                    "seed": seed,
-                    "difference": list(gap),
-                    "p_value": p_value,
-                }
-            )
-            lines.append(
-                [
-                    f"{label} - {other}",
-                    str(seed),
-                    f"{100 * gap.mean:+.1f}",
-                    f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
-                    f"{p_value:.2g}",
-                ]
-            )
-    if lines:
-        header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
-        lines = [
-            "",
-            "The share that stands under each of "
-            f"{', '.join(protocol.attacks.values())}, compared image by image "
-            "(p: exact McNemar test):",
-            "",
-            *documents.markdown_table(header, lines),
-        ]
-    return lines, values
+            values.append(_paired(label, other, seed, gap, p_value))
+            gaps.append(gap.mean)
+        if len(gaps) > 1:
+            gap = paired.difference(gaps, np.zeros(len(gaps)))
+            p_value = paired.p_value(gaps)
+            values.append(_paired(label, other, "all", gap, p_value))
+    if not values:
+        return [], []
+    text = (
+        f"The share that stands under each of "
+        f"{', '.join(protocol.attacks.values())}, compared image by image "
+        "(p: exact McNemar test)"
+    )
+    if len(study.seeds) > 1:
+        text += (
+            "; all: the mean of the seeds' differences, its interval and p by "
+            "Student's t over the seeds"
+        )
+    header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
+    body = []
+    for value in values:
+        mean, low, high = (f"{100 * v:+.1f}" for v in value["difference"])
+        body.append(
+            [
+                f"{value['row']} - {value['other']}",
+                str(value["seed"]),
+                mean,
+                f"{low} to {high}",
+                f"{value['p_value']:.2g}",
+            ]
+        )
+    table = documents.markdown_table(header, body)
+    return ["", f"{text}:", "", *table], values
+
+
+def _paired(row, other, seed, gap, p_value) -> dict[str, Any]:
+    return {
+        "row": row,
+        "other": other,
+        "seed": seed,
+        "difference": list(gap),
+        "p_value": p_value,
+    }

@@ -50,7 +50,11 @@ def draw(
             evaluation.report.ROBUST: report.robust_accuracy
         }
         entropy = float(arrays[f"figure5-entropy-{run}"]["entropy"])
-        records.append(entropy_weight.Record(float(label), accuracy, entropy))
+        records.append(
+            entropy_weight.Record(
+                float(label), accuracy, entropy, report.num_examples
+            )
+        )
     results = entropy_weight.collect_entropy_weights(records)
     entropy_weight.draw_entropy_weights(results, study.file("figure5.png"))
     lines = markdown_table(
@@ -69,4 +73,10 @@ def draw(
             )
         ],
     )
+    lines += [
+        "",
+        "A 95 % interval of an accuracy reaches at most "
+        f"{100 * results.reach:.1f} points up or down; entropy in nats per "
+        "pixel value.",
+    ]
     return lines, results.to_dict()
