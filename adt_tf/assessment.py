@@ -18,7 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, data, evaluation, files, networks
+from adt_tf import (
+    attacks,
+    data,
+    evaluation,
+    files,
+    networks,
+    provenance,
+    workdir,
+)
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
 from adt_tf.files import write_text
@@ -189,6 +197,49 @@ def assess(
     )
     print(f"Written to {output}, and as .csv and .md beside it")
     return report
+
+
+def assess_experiment(
+    config: dict[str, Any],
+    classifier: Any,
+    test: data.ImageData,
+    chosen: Sequence[Attack],
+    output: str | pathlib.Path,
+    *,
+    attack_epochs: int,
+    details: dict[str, Any],
+    **arguments: Any,
+) -> evaluation.Report:
+    """Assesses, with amortised attacks trained on the experiment's images.
+
+    Args:
+        config: The experiment's, as `adt_tf.workdir` reads it.
+        classifier: As in `assess`, and so are the others.
+        test: The examples.
+        chosen: The attacks.
+        output: Where the JSON goes.
+        attack_epochs: Of the generators' training.
+        details: Joined by what the configuration says, and the commit.
+        **arguments: Of `adt_tf.evaluate`, but for the seed.
+    """
+    told = {name: config[name] for name in ("dataset", "data_dir", "epsilon")}
+    with trained_generators(
+        chosen,
+        classifier,
+        lambda: workdir.load_data(config, "train", config["train_examples"]),
+        epochs=attack_epochs,
+        directory=checked_output(output).parent,
+        seed=config["seed"],
+    ):
+        return assess(
+            classifier,
+            test,
+            chosen,
+            output,
+            details={**details, **told, "commit": provenance.commit()},
+            seed=config["seed"],
+            **arguments,
+        )
 
 
 def _write(report, test, output, details) -> None:

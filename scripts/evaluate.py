@@ -75,7 +75,7 @@ def main(*arguments: str) -> None:
         common.refuse_training_flags("train_examples")
     config = common.experiment_config()
 
-    from adt_tf import assessment, provenance, workdir
+    from adt_tf import assessment, workdir
 
     output = assessment.checked_output(
         values.output or _default_output(protocol)
@@ -97,37 +97,26 @@ def main(*arguments: str) -> None:
     )
     method = config["method"] if values.workdir else values.model
     print(f"{method} on {test.name}, protocol {protocol}: {', '.join(names)}")
-    with assessment.trained_generators(
-        chosen,
+    assessment.assess_experiment(
+        config,
         classifier,
-        lambda: workdir.load_data(config, "train", config["train_examples"]),
-        epochs=values.attack_epochs,
-        directory=output.parent,
-        seed=config["seed"],
-    ):
-        assessment.assess(
-            classifier,
-            test,
-            chosen,
-            output,
-            details={
-                "command": " ".join(command),
-                "protocol": protocol,
-                "classifier": workdir.fingerprint(values.workdir)
-                if values.workdir
-                else None,
-                "method": method,
-                "dataset": config["dataset"],
-                "data_dir": config["data_dir"],
-                "network": config["network"] if values.workdir else None,
-                "epsilon": epsilon,
-                "commit": provenance.commit(),
-            },
-            batch_size=values.eval_batch_size,
-            seed=config["seed"],
-            independent=values.independent,
-            keep_examples=values.keep_examples,
-        )
+        test,
+        chosen,
+        output,
+        attack_epochs=values.attack_epochs,
+        details={
+            "command": " ".join(command),
+            "protocol": protocol,
+            "classifier": workdir.fingerprint(values.workdir)
+            if values.workdir
+            else None,
+            "method": method,
+            "network": config["network"] if values.workdir else None,
+        },
+        batch_size=values.eval_batch_size,
+        independent=values.independent,
+        keep_examples=values.keep_examples,
+    )
 
 
 def _given() -> list[str]:

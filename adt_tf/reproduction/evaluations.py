@@ -10,7 +10,7 @@ import gc
 import pathlib
 from typing import Any
 
-from adt_tf import assessment, provenance
+from adt_tf import assessment
 from adt_tf import workdir as workdirs
 from adt_tf.reproduction.study import Study
 
@@ -71,35 +71,22 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         test,
         width_factor=scale.attack_width_factor,
     )
-    classifier = study.classifier(run, seed)
-    output = path(study, run, seed, protocol)
-    with assessment.trained_generators(
+    assessment.assess_experiment(
+        config,
+        study.classifier(run, seed),
+        test,
         attacks,
-        classifier,
-        lambda: workdirs.load_data(config, "train", config["train_examples"]),
-        epochs=scale.attack_epochs,
-        directory=output.parent,
-        seed=config["seed"],
-    ):
-        assessment.assess(
-            classifier,
-            test,
-            attacks,
-            output,
-            details={
-                "command": command(study, run, seed, protocol),
-                "protocol": protocol,
-                "classifier": workdirs.fingerprint(study.workdir(run, seed)),
-                "method": config["method"],
-                "dataset": config["dataset"],
-                "data_dir": config["data_dir"],
-                "network": config["network"],
-                "epsilon": config["epsilon"],
-                "commit": provenance.commit(),
-            },
-            seed=config["seed"],
-            independent=True,
-        )
+        path(study, run, seed, protocol),
+        attack_epochs=scale.attack_epochs,
+        details={
+            "command": command(study, run, seed, protocol),
+            "protocol": protocol,
+            "classifier": workdirs.fingerprint(study.workdir(run, seed)),
+            "method": config["method"],
+            "network": config["network"],
+        },
+        independent=True,
+    )
     gc.collect()
 
 
