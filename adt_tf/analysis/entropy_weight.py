@@ -191,7 +191,10 @@ def draw_entropy_weights(
         axes.set_xlabel("entropy weight λ")
         axes.margins(x=0.1, y=0.15)
         plots.tidy(axes)
-    left.set(ylabel="accuracy (%)", title="Accuracy")
+    title = "Accuracy"
+    if results.reach is not None:
+        title += f", 95 % intervals within ±{100 * results.reach:.1f}"
+    left.set(ylabel="accuracy (%)", title=title)
     right.set(ylabel="entropy (nats per pixel value)", title="Mean entropy")
     figure.legend(
         *left.get_legend_handles_labels(),
@@ -199,11 +202,5 @@ def draw_entropy_weights(
         ncols=min(4, len(results.attacks)),
         frameon=False,
     )
-    if results.reach is not None:
-        plots.note(
-            figure,
-            "95 % interval of an accuracy over the images: at most ±"
-            f"{100 * results.reach:.1f} points",
-        )
     figure.suptitle("Runs with different entropy weights")
     plots.save(figure, path)

@@ -76,7 +76,6 @@ def draw(
     lines += [
         "",
         "A 95 % interval of an accuracy reaches at most "
-        f"{100 * results.reach:.1f} points up or down; entropy in nats per "
-        "pixel value.",
+        f"{100 * results.reach:.1f} points up or down.",
     ]
     return lines, results.to_dict()
