@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: there two processes are not told apart
+    fcntl = None
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
     """Writes beside, then renames: a killed process leaves no broken file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = beside(path)
-    partial.write_text(text, encoding="utf-8")
-    sync(partial)
-    os.replace(partial, path)
+    with _alone(path.parent):
+        partial = beside(path)
+        partial.write_text(text, encoding="utf-8")
+        sync(partial)
+        os.replace(partial, path)
+
+
+@contextlib.contextmanager
+def _alone(directory: pathlib.Path) -> Iterator[None]:
+    """Waits for other processes that write into the directory.
+
+    Where the file system has no locks, the block is run without.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync(path: str | os.PathLike) -> None:

@@ -193,7 +193,13 @@ def test_success_counts_misclassified_perturbations(linear, small):
         linear, (x, other), source, num_samples=2
     )
     assert right.fooled == {"EXP-1, samples": 0.0}
-    assert wrong.fooled == {"EXP-1, samples": 1.0}
+    # No attack is to blame for what is wrong without one.
+    assert (wrong.success == 1).all() and not wrong.right.any()
+    assert math.isnan(wrong.fooled["EXP-1, samples"])
+    assert wrong.to_dict()["fooled"] == {"EXP-1, samples": None}
+    y[0] = other[0]
+    mixed = diversity.measure_diversity(linear, (x, y), source, num_samples=2)
+    assert mixed.fooled == {"EXP-1, samples": 0.0}
 
 
 def test_projection_keeps_a_plane(small):
@@ -657,11 +663,12 @@ def make_results(name, timings):
     return {
         "diversity": lambda: (
             diversity.Diversity(
-                names,
+                ("PGD, restarts", "ADT-EXP by Eq. 11, samples"),
                 generator.uniform(1, 2, [2, 9]),
                 generator.normal(size=[3, 2, 12, 2]),
                 np.array([0.4, 0.5, 0.6]),
                 generator.uniform(size=[2, 9]),
+                np.arange(9) < 5,
                 0,
             ),
             diversity.draw_diversity,
@@ -750,6 +757,22 @@ def test_pictures_have_titles_axes_and_names(name, timings, monkeypatch):
         assert any(labels) or named, axis
     for shown in getattr(results, "names", ()):
         assert any(shown in text for text in texts), shown
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_text_is_cut_off(name, timings, monkeypatch):
+    figure, _ = draw_figure(name, timings, monkeypatch)
+    width, height = figure.canvas.get_width_height()
+    texts = [*figure.texts, figure._suptitle, figure._supxlabel]
+    for axes in figure.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for legend in figure.legends:
+        texts += legend.get_texts()
+    for text in texts:
+        if text is not None and text.get_text().strip():
+            box = text.get_window_extent()
+            inside = box.x0 >= 0 and box.y0 >= 0
+            assert inside and box.x1 <= width and box.y1 <= height, text
 
 
 def test_eight_attacks_are_told_apart(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
 import types
 import zipfile
 
@@ -230,6 +232,29 @@ def test_text_is_not_written_through_a_link(name, tmp_path, outside):
     files.write_text(folder / "report.md", "ours")
     assert (folder / "report.md").read_text() == "ours"
     assert not (folder / "report.md").is_symlink()
+
+
+def test_two_processes_write_one_file(tmp_path):
+    """Neither takes away what the other is about to rename."""
+    program = (
+        "import pathlib, sys\n"
+        "sys.path.insert(0, sys.argv[3])\n"
+        "import files\n"
+        "for _ in range(300):\n"
+        "    files.write_text(pathlib.Path(sys.argv[1]), sys.argv[2] * 5000)\n"
+    )
+    path = tmp_path / "costs.json"
+    # The module alone, without what the package imports.
+    folder = str(pathlib.Path(files.__file__).parent)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(path), letter, folder]
+        )
+        for letter in "ab"
+    ]
+    assert [process.wait(timeout=300) for process in processes] == [0, 0]
+    assert path.read_text() in ("a" * 5000, "b" * 5000)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_models_are_not_written_through_a_link(tmp_path, outside):

@@ -15,6 +15,7 @@ takes where it ends; `samples` runs it once and draws from what it found.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ class Diversity:
         explained: The share of the variance that these axes hold [projected].
         success: The share of perturbations that are misclassified
             [sources, images].
+        right: Whether the images are classified correctly as they are [images].
         seed: Of the noise.
     """
 
@@ -63,6 +65,7 @@ class Diversity:
     projections: np.ndarray
     explained: np.ndarray
     success: np.ndarray
+    right: np.ndarray
     seed: int
 
     @property
@@ -73,8 +76,15 @@ class Diversity:
 
     @property
     def fooled(self) -> dict[str, float]:
-        """The share of misclassified perturbations, for each source."""
-        shares = self.success.mean(axis=1).tolist()
+        """The share of misclassified perturbations, for each source.
+
+        Of images that are right as they are: the others need no attack. NaN
+        if there is none.
+        """
+        shares = [
+            float(row[self.right].mean()) if self.right.any() else math.nan
+            for row in self.success
+        ]
         return dict(zip(self.names, shares, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +97,11 @@ class Diversity:
             "standard_deviation": dict(
                 zip(self.names, deviations, strict=True)
             ),
-            "fooled": self.fooled,
+            "num_right": int(self.right.sum()),
+            "fooled": {
+                name: None if math.isnan(share) else share
+                for name, share in self.fooled.items()
+            },
             "explained_variance": self.explained.tolist(),
             "seed": self.seed,
         }
@@ -183,12 +197,14 @@ def measure_diversity(
             for x_adv in drawn
         ]
         deltas = tf.stack(drawn, axis=1) - x[:, tf.newaxis, tf.newaxis]
-        return deltas, tf.stack(wrong, axis=1)
+        clean = objectives.logits_of(classifier, x[:, tf.newaxis])[:, 0]
+        right = tf.argmax(clean, -1, y.dtype) == y
+        return deltas, tf.stack(wrong, axis=1), right
 
     projected = []
 
     def measure(x, y):
-        deltas, wrong = draw(x, y)
+        deltas, wrong, right = draw(x, y)
         shape = (len(x), len(sources), num_samples, -1)
         deltas = deltas.numpy().reshape(shape)
         missing = NUM_PROJECTED - len(projected)
@@ -196,14 +212,14 @@ def measure_diversity(
         distances = np.array(
             [[distance.pdist(d).mean() for d in delta] for delta in deltas]
         )
-        return distances, wrong.numpy().mean(axis=-1)
+        return distances, wrong.numpy().mean(axis=-1), right
 
-    distances, success = map_batches(
+    distances, success, right = map_batches(
         measure, images, labels, batch_size=batch_size, verbose=verbose
     )
     projections, explained = (np.array(p) for p in zip(*projected, strict=True))
     return Diversity(
-        names, distances.T, projections, explained, success.T, seed
+        names, distances.T, projections, explained, success.T, right, seed
     )
 
 
@@ -273,13 +289,14 @@ def _draw_distances(results: Diversity, axes: Any) -> None:
     axes.set(
         xlim=(0, 1.05 * results.distances.max() or 1.0),
         ylim=(num_sources - 0.6, -0.75),
-        xlabel="mean l2 distance between two perturbations of an image, in "
-        f"all dimensions\n(a dot each; line: mean; n = {num_images})",
+        xlabel="mean l2 distance between two perturbations of an image\n"
+        f"(a dot each, n = {num_images}; line: mean; fool: of "
+        f"{results.right.sum()} right when clean)",
     )
     axes.set_yticks(
         range(num_sources),
         [
-            f"{name}\n{100 * share:.0f} % fool it"
+            f"{name}\n{100 * share:.0f} % fool"
             for name, share in results.fooled.items()
         ],
     )

@@ -63,6 +63,9 @@ class Book:
     def __init__(self, output: str | pathlib.Path):
         self._path = pathlib.Path(output) / "costs.json"
         self._values = {"steps": {}, "gradients": {}}
+        self._read()
+
+    def _read(self) -> None:
         if self._path.is_file():
             self._values |= json.loads(self._path.read_text())
 
@@ -115,6 +118,7 @@ class Book:
         return Cost(cost, source)
 
     def _note(self, kind: str, key: str, seconds: float, source: str) -> None:
+        self._read()  # another process may have added to it
         self._values[kind][key] = {
             "seconds": round(float(seconds), 6),
             "source": source,

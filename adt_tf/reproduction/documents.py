@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,8 @@ def write(
         f"--scale={scale.name}",
         *given,
     ]
+    if study.output != pathlib.Path(f"build/reproduce/{scale.name}"):
+        command.append(f"--output={study.output}")
     if study.seeds != (0,):
         command.append(f"--seeds={','.join(map(str, study.seeds))}")
     if study.rows is not None:

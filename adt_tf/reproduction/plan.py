@@ -76,7 +76,9 @@ class Prices:
 def steps(name: str, study: Study) -> list[Step]:
     """Everything that a target needs, in order."""
     target, found = TARGETS[name], []
-    rows = target.rows if target.figure else study.chosen(target.rows)
+    rows = target.rows
+    if target.is_table_of_runs:
+        rows = study.chosen(rows)
     seeds = study.seeds[:1] if target.figure else study.seeds
     for run in filter(None, rows.values()):
         for seed in seeds:
@@ -195,6 +197,7 @@ def describe(
         measure: Whether unknown costs are measured, which takes seconds for
             each method and network.
     """
+    _check_rows(names, study)
     prices = Prices(study, measure=measure)
     lines, seen, total, unknown = [], set(), 0.0, 0
     for name in names:
@@ -223,6 +226,7 @@ def describe(
 
 def reproduce(names: Sequence[str], study: Study) -> None:
     """Makes targets, one after another; a failing one does not stop others."""
+    _check_rows(names, study)
     failed = {}
     for name in names:
         try:
@@ -250,4 +254,20 @@ def _make(name: str, study: Study) -> None:
             continue
         print(f"{place} {step.kind} {step.name}", flush=True)
         step.work()
+    if not target.is_table_of_runs:
+        study = dataclasses.replace(study, rows=None)
+    elif not needed:
+        print(f"{name} has none of --rows: it is left as it is")
+        return
     target.write(study, name, target)
+
+
+def _check_rows(names: Sequence[str], study: Study) -> None:
+    """Refuses rows of which no table that is asked for has one."""
+    tables = [TARGETS[n] for n in names if TARGETS[n].is_table_of_runs]
+    known = [run for table in tables for run in table.rows.values() if run]
+    if study.rows and tables and not set(study.rows) & set(known):
+        raise ValueError(
+            f"--rows must be some of {', '.join(dict.fromkeys(known))} for "
+            f"{', '.join(names)}. Received: {', '.join(study.rows)}"
+        )

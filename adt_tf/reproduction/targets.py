@@ -44,6 +44,11 @@ class Target:
     )
     note: str = ""
 
+    @property
+    def is_table_of_runs(self) -> bool:
+        """Whether `--rows` chooses from it."""
+        return bool(self.rows) and self.figure is None
+
 
 _OURS = {
     "ADT-EXP": "adt_exp",

@@ -56,6 +56,7 @@ def parts(study: Study, rows: Rows) -> list[Part]:
             "projections": found.projections,
             "explained": found.explained,
             "success": found.success,
+            "right": found.right,
         }
 
     return [
@@ -66,6 +67,7 @@ def parts(study: Study, rows: Rows) -> list[Part]:
             {
                 "images": count,
                 "samples": samples,
+                "fooled": "of those right when clean",
                 **{name: repr(attack) for name, attack in chosen.items()},
             },
             gradients=count
@@ -89,7 +91,7 @@ def draw(
     diversity.draw_diversity(results, study.file("figure1.png"))
     theirs = paper.numbers("figure1")
     lines = markdown_table(
-        ["perturbations", "mean l2 distance", "paper", "fool it (%)"],
+        ["perturbations", "mean l2 distance", "paper", "fool (%)"],
         [
             [
                 name,
@@ -106,6 +108,8 @@ def draw(
     pgd, learned = chosen[PGD], chosen[SAMPLES]
     lines += [
         "",
+        "Fool: the share of perturbations that are misclassified, of the "
+        f"{results.right.sum()} images that are right when clean.",
         f"ADT-EXP's distributions are those of its training: T = "
         f"{learned.num_steps} steps, k = {learned.num_samples} samples a step, "
         f"lambda = {learned.entropy_weight:g}. By Eq. 11 the entropy is a sum "
