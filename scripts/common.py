@@ -195,6 +195,21 @@ def refuse_training_flags(*allowed: str) -> list[str]:
     return present
 
 
+def check_model_flags(*allowed: str) -> None:
+    """Refuses what a model in place of a workdir cannot be measured with.
+
+    Args:
+        *allowed: As in `refuse_training_flags`.
+    """
+    refuse_training_flags(*allowed)
+    if not flags.FLAGS["dataset"].present:
+        raise ValueError(
+            "--model needs --dataset, the images to measure it on: mine.npz, "
+            "or a name such as cifar10. --epsilon is "
+            f"{flags.FLAGS.epsilon:.4g} unless given."
+        )
+
+
 def read_workdir(workdir: str) -> list[str]:
     """Sets the flags as the run in `workdir` had them, unless given here.
 

@@ -27,8 +27,8 @@ flags.DEFINE_boolean(
 flags.DEFINE_string(
     "protocol",
     None,
-    "paper, spsa, transfer, distributional, autoattack or quick (the default, "
-    "unless --attacks is given).",
+    "paper, spsa, transfer, distributional, rice, autoattack or quick (the "
+    "default, unless --attacks is given).",
 )
 flags.DEFINE_list(
     "attacks", None, "Names, each with a number of steps if you like."
@@ -72,7 +72,7 @@ def main(*arguments: str) -> None:
         common.read_workdir(values.workdir)
     else:
         # Generators are trained on them.
-        common.refuse_training_flags("train_examples")
+        common.check_model_flags("train_examples")
     config = common.experiment_config()
 
     from adt_tf import assessment, workdir

@@ -32,7 +32,7 @@ def main() -> None:
     if values.workdir:
         common.read_workdir(values.workdir)
     else:
-        common.refuse_training_flags()
+        common.check_model_flags()
     config = common.experiment_config()
     chosen = pathlib.Path(values.workdir or values.model)
     default = chosen / "lint.json"

@@ -221,12 +221,26 @@ ROWS = {
         "`epsilon` must be",
     ),
     "a stray word": ([*MODEL, "stray"], "Arguments without a flag"),
+    "a model without a data set": (
+        ["evaluate", "--model={f}/good.keras", "--attacks=fgsm"],
+        "--model needs --dataset",
+    ),
     "no such model": (
-        ["evaluate", "--model={f}/none.keras", "--attacks=fgsm"],
+        [
+            "evaluate",
+            "--model={f}/none.keras",
+            "--dataset={f}/good.npz",
+            "--attacks=fgsm",
+        ],
         "must be a .keras",
     ),
     "a model with code": (
-        ["evaluate", "--model={f}/lambda.keras", "--attacks=fgsm"],
+        [
+            "evaluate",
+            "--model={f}/lambda.keras",
+            "--dataset={f}/good.npz",
+            "--attacks=fgsm",
+        ],
         "Cannot load .*safe mode",
     ),
     "no test example": (

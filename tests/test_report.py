@@ -588,6 +588,10 @@ def test_images_zoom_and_the_keyboard_leads_on_and_back(tab):
     assert tab.evaluate(opened) and tab.evaluate(caption) == "A curve."
     tab.press("Escape")
     assert tab.evaluate("document.activeElement.className") == "zoom"
+    tab.evaluate("document.querySelector('.tile button').focus()")
+    tab.press("Enter")
+    assert tab.evaluate(caption) == "Image 1, class 0, seen as 0"
+    tab.press("Escape")
 
 
 @needs_chromium

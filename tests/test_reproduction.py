@@ -289,6 +289,20 @@ def test_table_shows_ours_and_theirs(study):
     assert values["accuracy"]["AT-PGD"][0]["PGD-20"]["value"] == 45.0
 
 
+def test_trades_is_attacked_with_the_epsilon_of_table_10(study):
+    """At the paper's scale it is trained with 0.031 and attacked with 8/255."""
+    made = study("paper")
+    run = "trades-adt_exp-beta6"
+    assert made.config(run, 0)["epsilon"] == 0.031
+    words = evaluations.command(made, run, 0, "paper").split()
+    assert f"--epsilon={8 / 255!r}" in words
+    for scale, name in (("paper", "adt_exp"), ("mini", run)):
+        text = evaluations.command(study(scale), name, 0, "paper")
+        assert "--epsilon" not in text
+        epsilon = study(scale).config(name, 0)["epsilon"]
+        assert epsilon == pytest.approx(8 / 255, rel=1e-6)
+
+
 def test_table_of_seeds_and_rows(study):
     made = study("mini", seeds=(0, 1, 2), rows=("rice-at_pgd", "rice-adt_exp"))
     fake_table6(made, 0.0, ("AT-PGD", "ADT-EXP"))

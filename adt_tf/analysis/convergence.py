@@ -181,6 +181,7 @@ def draw_convergence(results: Convergence, path: str | os.PathLike) -> None:
                 marker=plots.marker(i),
                 markersize=5,
                 markevery=every,
+                clip_on=False,  # markers on the frame are whole
                 label=name,
             )
         axes.set(xlabel="steps of the attack")

@@ -184,7 +184,8 @@ def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
             "A report compares runs on the same examples under the same "
             "attacks. Received (data set, epsilon, examples, seed of the "
             f"attacks): {sorted(settings)} under {sorted(columns)}, "
-            f"independent: {sorted(ways)}; evaluate them alike, or write two "
+            f"independent: {sorted(ways)}; evaluate them alike (the attacks' "
+            "seed is that of training unless --seed is given), or write two "
             "reports."
         )
 

@@ -91,11 +91,11 @@ def _strip(index, run, sweep, labels, start) -> str:
     for k, label in enumerate(labels):
         seen = sweep.seen[index, start, k]
         kind = "right" if seen == label else "wrong"
+        source = images.png(sweep.images[index, start, k])
+        alt = f"Image {k + 1}, class {label}, seen as {seen}"
         tiles.append(
-            f'<figure class="tile {kind}"><img alt="Image {k + 1}, class '
-            f'{label}, seen as {seen}" '
-            f'src="{images.png(sweep.images[index, start, k])}"><figcaption>'
-            f"{seen}</figcaption></figure>"
+            f'<figure class="tile {kind}">{images.zoom(source, alt)}'
+            f"<figcaption>{seen}</figcaption></figure>"
         )
     return (
         f'<div class="strip s{index % charts.NUM_STYLES}"><h3>'

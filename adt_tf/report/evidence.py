@@ -99,17 +99,10 @@ def _row(name, sources, captions, told, right=None) -> str:
     for i, (source, caption) in enumerate(zip(sources, captions, strict=True)):
         kind = "" if right is None else ("right" if right[i] else "wrong")
         cells.append(
-            f'<td class="{kind}">{_zoom(source, f"{told[i]}, {caption}")}'
+            f'<td class="{kind}">{images.zoom(source, f"{told[i]}, {caption}")}'
             f"<span>{escape(caption)}</span></td>"
         )
     return f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>'
-
-
-def _zoom(source: str, alt: str) -> str:
-    return (
-        f'<button type="button" class="zoom"><img src="{source}" '
-        f'alt="{escape(alt)}"></button>'
-    )
 
 
 def analyses(found: Sequence[Analysis] | None, command: str) -> str:
@@ -127,9 +120,8 @@ def analyses(found: Sequence[Analysis] | None, command: str) -> str:
 def _picture(one: Analysis) -> str:
     if one.png is None:
         return ""
-    return (
-        f'<div class="paper">{_zoom(images.data_uri(one.png), one.alt)}</div>'
-    )
+    picture = images.zoom(images.data_uri(one.png), one.alt)
+    return f'<div class="paper">{picture}</div>'
 
 
 def lint(runs: Sequence[Run]) -> str:

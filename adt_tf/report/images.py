@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib import image as matplotlib_image
 
 from adt_tf.analysis import plots
+from adt_tf.report.wording import escape
 
 # Smaller images are enlarged, pixel by pixel: on paper a browser would blur
 # them.
@@ -55,3 +56,11 @@ def _encoded(image: np.ndarray, colormap: str) -> str:
         metadata={"Software": None},
     )
     return data_uri(file.getvalue())
+
+
+def zoom(source: str, alt: str) -> str:
+    """An image that a click enlarges; its text becomes the caption."""
+    return (
+        f'<button type="button" class="zoom"><img src="{source}" '
+        f'alt="{escape(alt)}"></button>'
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from adt_tf import assessment
 from adt_tf import workdir as workdirs
+from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 
 
@@ -30,6 +31,8 @@ def command(study: Study, run: str, seed: int, protocol: str) -> str:
         f"--protocol={protocol}",
         f"--attacks={','.join(chosen.attacks.values())}",
     ]
+    changed = _changed(study, run)
+    words += [f"--{name}={value!r}" for name, value in changed.items()]
     if chosen.test_examples:
         words.append(f"--test_examples={chosen.test_examples}")
     if protocol == "distributional":
@@ -62,7 +65,8 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     """Attacks a trained run, unless that was done; goes on if interrupted."""
     if is_evaluated(study, run, seed, protocol):
         return
-    scale, config = study.scale, study.config(run, seed)
+    scale = study.scale
+    config = study.config(run, seed) | _changed(study, run)
     chosen = scale.protocols[protocol]
     test = study.test_data(run, seed, chosen.test_examples)
     attacks = assessment.build_attacks(
@@ -88,6 +92,14 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         independent=True,
     )
     gc.collect()
+
+
+def _changed(study: Study, run: str) -> dict[str, float]:
+    """Flags that attacks on a run have otherwise than its training."""
+    epsilon = registry.RUNS[run].attack_epsilon
+    if study.scale.folder is not None or epsilon is None:
+        return {}
+    return {"epsilon": epsilon}
 
 
 def _settings(text: str) -> set[str]:

@@ -24,6 +24,8 @@ class Run:
         data: The data set.
         changes: Flags that the twin lacks; the paper's flagfile has them.
         flags: That both lack.
+        attack_epsilon: Of the attacks at the paper's scale; None for that of
+            training.
     """
 
     flagfile: str
@@ -31,6 +33,7 @@ class Run:
     data: str = "cifar10"
     changes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    attack_epsilon: float | None = None
 
     def arguments(self, scale: Scale) -> list[str]:
         """The flags of scripts/train.py, but for workdir, seed and data."""
@@ -80,6 +83,8 @@ RUNS: dict[str, Run] = {
             f"trades/{name}_beta{beta}",
             "trades" if name == "trades" else f"{name}_trades",
             changes=(f"--beta={beta}",),
+            # Table 10's caption; they are trained with 0.031, as TRADES is.
+            attack_epsilon=8 / 255,
         )
         for beta in (1, 6)
         for name in ("trades", *_OURS)

@@ -117,7 +117,8 @@ _SCALES = (
     Scale(
         "mini",
         "WRN-10-1, the first 5,000 training images, 8 epochs, generators of "
-        "a sixteenth of the paper's width; the first 1,000 test images.",
+        "a sixteenth of the paper's width; the first 1,000 test images at "
+        "most.",
         folder="mini",
         data_flagfile="cifar10_mini",
         flags=(),
