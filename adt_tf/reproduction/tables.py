@@ -207,7 +207,10 @@ def _compared(
     header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
     body = []
     for value in values:
-        mean, low, high = (f"{100 * v:+.1f}" for v in value["difference"])
+        # Zero is added, for there is no -0.0.
+        mean, low, high = (
+            f"{round(100 * v, 1) + 0.0:+.1f}" for v in value["difference"]
+        )
         body.append(
             [
                 f"{value['row']} - {value['other']}",
