@@ -129,7 +129,8 @@ TARGETS: dict[str, Target] = {
         _against("AT-PGD"),
         "AT-PGD+ is a model released by Madry et al., which is not trained "
         "here; the paper took FeaScatter's from its authors, here it is "
-        "trained.",
+        "trained. MIM starts at the image, where it is stronger, and ALP's "
+        "terms are means; docs/design.md has the reasons.",
     ),
     "table2": _table(
         "CIFAR-100 and SVHN, part of the attacks",
