@@ -152,9 +152,9 @@ def headline(runs: list[Run]) -> str:
     if test.p_value < SIGNIFICANT:
         return (
             f"<strong>{escape(first.name)}</strong> is the most robust: "
-            f"{shares} (McNemar p = {p_value(test.p_value)})."
+            f"{shares} (McNemar p\u00a0=\u00a0{p_value(test.p_value)})."
         )
     return (
         f"The two best are not told apart: with {escape(first.name)} {shares}, "
-        f"which may be chance (McNemar p = {p_value(test.p_value)})."
+        f"which may be chance (McNemar p\u00a0=\u00a0{p_value(test.p_value)})."
     )
