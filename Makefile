@@ -51,7 +51,7 @@ test: $(STAMP) ## run the tests, without the slow ones (ARGS="..." goes to pytes
 	$(PY) -m pytest -n $(WORKERS) $(ARGS)
 
 test-slow: $(STAMP) ## run the tests that take minutes
-	$(PY) -m pytest -n $(WORKERS) -m slow $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
 
 lint: $(STAMP) ## check style and formatting, change nothing
 	$(PY) -m ruff check .

@@ -1,5 +1,6 @@
 """Many devices give the weights of one, to rounding: real processes."""
 
+import io
 import json
 import os
 import pathlib
@@ -156,8 +157,12 @@ def test_ten_steps_are_those_of_one_device(method, tmp_path):
 
 @pytest.mark.slow
 def test_ten_steps_of_a_generator_without_adam(tmp_path):
-    """Plain SGD amplifies no rounding error, so what is left is ours."""
+    """Small steps of plain SGD amplify no rounding: what is left is ours.
+
+    At the usual rate one device, started 1e-7 away, strays by 8e-3.
+    """
     flags = [*RUN, "--method=adt_exp_am", *SMALL["adt_exp_am"]]
+    flags.append("--learning_rate=0.001")
     slow = {"ATTACK_RATE": "0.001"}
     mirrored = run_mirrored(tmp_path, flags, **slow)
     workers = tmp_path / "multiworker.npz"
@@ -236,7 +241,15 @@ def test_a_killed_worker_ends_the_job_which_then_goes_on(lost, tmp_path):
         assert "start all of them again" in text and "Traceback" not in text
     assert not (killed / "classifier.keras").exists()
     finish(*start_workers(killed, flags))
-    assert runs.differences(runs.end_of(killed), runs.end_of(whole)) == []
+    ends = [runs.end_of(path) for path in (killed, whole)]
+    # A checkpoint holds the sum of the workers' running means, and each goes
+    # on from its share: that may round the epoch's means otherwise.
+    means = [
+        np.genfromtxt(io.StringIO(end.pop("metrics.csv")), delimiter=",")
+        for end in ends
+    ]
+    np.testing.assert_allclose(*means, rtol=1e-6)
+    assert runs.differences(*ends) == []
 
 
 BAD_RUNS = {

@@ -15,6 +15,8 @@ from adt_tf.reproduction.targets import TARGETS
 from tests.test_scripts import ROOT, fails, run
 
 TINY = ("--scale=tiny", "--epochs=1")
+# In one process, or `everything` would be made in each.
+pytestmark = pytest.mark.xdist_group("reproduce")
 
 
 def test_one_figure_is_made_and_then_reused(tmp_path):
@@ -82,6 +84,7 @@ def test_every_target_is_written(name, everything):
         answers = {verdict["answer"] for verdict in values["verdicts"]}
         assert answers <= {"yes", "no", "cannot be told"}
         assert "has not been run" not in text
+        assert "have not been evaluated" not in text
 
 
 @pytest.mark.slow
