@@ -250,7 +250,7 @@ def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
     path.write_text(json.dumps(values))
 
 
-def fake_table6(made, lead, labels=("AT-PGD", *claims._OURS)):
+def fake_table6(made, lead, labels=("AT-PGD", *claims.OURS)):
     for label in labels:
         run = TARGETS["table6"].rows[label]
         for seed in made.seeds:

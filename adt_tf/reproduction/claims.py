@@ -26,15 +26,10 @@ from adt_tf import workdir as workdirs
 from adt_tf.evaluation.report import RIGHT
 from adt_tf.reproduction import documents, evaluations, paired
 from adt_tf.reproduction.figures import diversity
+from adt_tf.reproduction.registry import FIVE, OURS
 from adt_tf.reproduction.study import Study
 
 YES, NO, UNCLEAR = "yes", "no", "cannot be told"
-_OURS = {
-    "ADT-EXP": "adt_exp",
-    "ADT-EXP-AM": "adt_exp_am",
-    "ADT-IMP-AM": "adt_imp_am",
-}
-_FIVE = {"Standard": "standard", "AT-PGD": "at_pgd", **_OURS}
 #: EXP has converged when it has done this share of its climb.
 _CONVERGED, _NOT_CONVERGED = 0.95, 0.9
 _ALPHA = 0.05
@@ -110,7 +105,7 @@ def _diverse(study: Study, found: dict[str, Any]) -> tuple[str, str]:
 
 def _flatter(study: Study, found: dict[str, Any]) -> tuple[str, str]:
     values = found["eigenvalues"]
-    pairs = list(itertools.product(_OURS, ("AT-PGD", "Standard")))
+    pairs = list(itertools.product(OURS, ("AT-PGD", "Standard")))
     answers, said = [], []
     for ours, other in pairs:
         answer, gap = _sign(values[ours], values[other], -1, len(pairs))
@@ -217,7 +212,7 @@ def _robust(
 def _attacks(study: Study, found: dict[str, Any]) -> tuple[str, str]:
     (seed,) = study.seeds
     gaps = {}
-    for label, run in _FIVE.items():
+    for label, run in FIVE.items():
         # A table may have been asked for some of its rows.
         if evaluations.is_evaluated(study, run, seed, "distributional"):
             read = evaluations.read(study, run, seed, "distributional")
@@ -247,7 +242,7 @@ _TRADES_PAIRS = {
         f"trades-trades-beta{beta}",
     )
     for beta in (1, 6)
-    for label, run in _OURS.items()
+    for label, run in OURS.items()
 }
 
 CLAIMS = (
@@ -256,7 +251,7 @@ CLAIMS = (
         "table1",
         functools.partial(
             _robust,
-            pairs={label: (run, "at_pgd") for label, run in _OURS.items()},
+            pairs={label: (run, "at_pgd") for label, run in OURS.items()},
             wanted=+1,
             what="A_rob minus AT-PGD's",
         ),
@@ -277,7 +272,7 @@ CLAIMS = (
         functools.partial(
             _robust,
             pairs={
-                label: (_OURS[label], "l2l")
+                label: (OURS[label], "l2l")
                 for label in ("ADT-EXP-AM", "ADT-IMP-AM")
             },
             wanted=+1,

@@ -52,7 +52,14 @@ class Run:
         ]
 
 
-_OURS = ("adt_exp", "adt_exp_am", "adt_imp_am")
+#: The paper's methods, and the five that most of its tables have: from their
+#: labels to their runs.
+OURS = {
+    "ADT-EXP": "adt_exp",
+    "ADT-EXP-AM": "adt_exp_am",
+    "ADT-IMP-AM": "adt_imp_am",
+}
+FIVE = {"Standard": "standard", "AT-PGD": "at_pgd", **OURS}
 # The recipe's network and epochs give way to those of the scale.
 _RICE = (
     "--flagfile=flags/recipes/rice.flags",
@@ -70,13 +77,13 @@ RUNS: dict[str, Run] = {
             "alp",
             "fea_scatter",
             "l2l",
-            *_OURS,
+            *OURS.values(),
         )
     },
     **{
         f"{data}-{name}": Run(f"{folder}/{name}", name, data)
         for data, folder in (("cifar100", "cifar100"), ("svhn", "svhn_cropped"))
-        for name in ("standard", "at_pgd", *_OURS)
+        for name in ("standard", "at_pgd", *OURS.values())
     },
     **{
         f"trades-{name}-beta{beta}": Run(
@@ -87,14 +94,14 @@ RUNS: dict[str, Run] = {
             attack_epsilon=8 / 255,
         )
         for beta in (1, 6)
-        for name in ("trades", *_OURS)
+        for name in ("trades", *OURS.values())
     },
     "rice-at_pgd": Run(
         "rice/at_pgd", "at_pgd", changes=(*_RICE, "--num_steps=10")
     ),
     **{
         f"rice-{name}": Run(f"rice/{name}", name, changes=_RICE)
-        for name in _OURS
+        for name in OURS.values()
     },
     **{
         f"adt_exp_am-lambda{weight}": Run(

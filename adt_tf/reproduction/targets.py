@@ -13,6 +13,7 @@ from typing import Any
 
 from adt_tf import networks
 from adt_tf.reproduction import architectures, claims, figures, tables
+from adt_tf.reproduction.registry import FIVE, OURS
 from adt_tf.reproduction.study import Rows, Study
 
 
@@ -50,12 +51,6 @@ class Target:
         return bool(self.rows) and self.figure is None
 
 
-_OURS = {
-    "ADT-EXP": "adt_exp",
-    "ADT-EXP-AM": "adt_exp_am",
-    "ADT-IMP-AM": "adt_imp_am",
-}
-_FIVE = {"Standard": "standard", "AT-PGD": "at_pgd", **_OURS}
 _TABLE1 = {
     "Standard": "standard",
     "AT-FGSM": "at_fgsm",
@@ -63,20 +58,20 @@ _TABLE1 = {
     "AT-PGD": "at_pgd",
     "ALP": "alp",
     "FeaScatter": "fea_scatter",
-    **_OURS,
+    **OURS,
 }
 _OTHER_DATA = {
     f"{name}, {label}": f"{data}-{run}"
     for name, data in (("CIFAR-100", "cifar100"), ("SVHN", "svhn"))
-    for label, run in _FIVE.items()
+    for label, run in FIVE.items()
 }
 _TRADES = {
     f"{label}, beta {beta}.0": f"trades-{run}-beta{beta}"
     for beta in (1, 6)
-    for label, run in {"TRADES": "trades", **_OURS}.items()
+    for label, run in {"TRADES": "trades", **OURS}.items()
 }
 _RICE = {
-    label: f"rice-{run}" for label, run in {"AT-PGD": "at_pgd", **_OURS}.items()
+    label: f"rice-{run}" for label, run in {"AT-PGD": "at_pgd", **OURS}.items()
 }
 _LAMBDAS = {
     "0": "adt_exp_am-lambda0",
@@ -104,7 +99,7 @@ def _figure(title: str, rows: Rows, figure: Any, **given: Any) -> Target:
 
 
 def _against(baseline: str, section: str = "{}") -> dict[str, str]:
-    return {section.format(label): section.format(baseline) for label in _OURS}
+    return {section.format(label): section.format(baseline) for label in OURS}
 
 
 _OTHER_PAIRS = {
@@ -139,10 +134,10 @@ TARGETS: dict[str, Target] = {
         _OTHER_PAIRS,
         _PART.format("Table 9"),
     ),
-    "table3": _table("SPSA on CIFAR-10", _FIVE, "spsa", _against("AT-PGD")),
+    "table3": _table("SPSA on CIFAR-10", FIVE, "spsa", _against("AT-PGD")),
     "table4": _table(
         "the adversarial distributions as attacks on CIFAR-10",
-        _FIVE,
+        FIVE,
         "distributional",
         _against("AT-PGD"),
         "PGD keeps the strongest image that its climb has met; EXP, EXP-AM and "
@@ -195,7 +190,7 @@ TARGETS: dict[str, Target] = {
     ),
     "table11": _table(
         "L2L and the amortised methods on CIFAR-10",
-        {"L2L": "l2l", **dict(list(_OURS.items())[1:])},
+        {"L2L": "l2l", **dict(list(OURS.items())[1:])},
         "paper",
         {"ADT-EXP-AM": "L2L", "ADT-IMP-AM": "L2L"},
     ),
@@ -209,13 +204,13 @@ TARGETS: dict[str, Target] = {
     ),
     "figure2": _figure(
         "the loss around an image, and its curvature",
-        _FIVE,
+        FIVE,
         figures.landscape,
         note="The paper prints this figure's numbers in the picture alone.",
     ),
     "figure4": _figure(
         "transfer-based black-box attacks",
-        _FIVE,
+        FIVE,
         figures.transfer,
         note="Accuracy in %. The paper prints this figure's numbers in the "
         "picture alone.",
@@ -237,7 +232,7 @@ TARGETS: dict[str, Target] = {
     ),
     "figure7": _figure(
         "the time of an epoch",
-        _FIVE,
+        FIVE,
         figures.epoch_time,
         trained=False,
         note="Steps of all methods, in turns on random images; the generator "
