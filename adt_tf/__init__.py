@@ -15,7 +15,8 @@
 The parts, in the order in which they build on each other: `threat_models`,
 `distributions`, `objectives`, `step_rules`, `attacks`, `losses`, `trainer`,
 `methods`; beside them `networks`, `data`, `optimizers`, `callbacks`,
-`evaluation`, `linting`, `analysis`, `report` and `saved_model`.
+`evaluation`, `linting`, `analysis`, `serving`, `runs`, `report` and
+`reproduction`.
 """
 
 import importlib.metadata
@@ -35,7 +36,7 @@ from adt_tf import (
 )
 from adt_tf.evaluation import evaluate
 from adt_tf.linting import lint
-from adt_tf.saved_model import export
+from adt_tf.serving.saved_model import export
 from adt_tf.trainer import AdversarialTrainer
 
 __version__ = importlib.metadata.version("adt_tf")

@@ -22,7 +22,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import checks, networks, precision, seeds, transport
+from adt_tf import checks, networks, precision, seeds
+from adt_tf.kernels import transport
 
 Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 Objective = Callable[..., Value]
@@ -165,9 +166,9 @@ def transport_distance(
 
         value_i = sum_j P_ij (1 - cos(z(x_adv_i), z(x_j)))
 
-    with the plan P of `adt_tf.transport`, one for each of the k samples. The
-    values of a batch add up to its distance, so each is of the order of
-    1 / batch.
+    with the plan P of `adt_tf.kernels.transport`, one for each of the k
+    samples. The values of a batch add up to its distance, so each is of the
+    order of 1 / batch.
 
     This is the one objective that couples the examples of a batch: an image
     may move towards the logits of any other, so the result for one depends on

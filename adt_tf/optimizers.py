@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import distribution
+from adt_tf import replication
 
 # An optimiser without loss scaling gives back the very loss it is given.
 _ONE = 1.0
@@ -112,5 +112,5 @@ def apply(
         factor = optimizer.scale_loss(_ONE) / scale
         gradients = [g if g is None else g * factor for g in gradients]
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        gradients = distribution.agree_on_finite(gradients)
+        gradients = replication.agree_on_finite(gradients)
     optimizer.apply(gradients, variables)

@@ -14,11 +14,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
+from adt_tf.checks import TOLERANCE
 
 tfb = tfp.bijectors
-
-# float32 resolves 6e-8 next to 1; a few roundings of x + delta stay below.
-TOLERANCE = 1e-6
 
 
 class Linf:

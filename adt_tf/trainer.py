@@ -17,16 +17,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import (
-    checks,
-    distribution,
-    losses,
-    optimizers,
-    seeds,
-    winograd,
-)
+from adt_tf import checks, losses, optimizers, replication, seeds
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
+from adt_tf.kernels import winograd
 
 # Streams of randomness that must not meet.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
@@ -237,7 +231,7 @@ class AdversarialTrainer(keras.Model):
         seed += tf.stack([0, tf.cast(self.rollbacks, tf.int32)])
         x, y, weights = self._unpack(data)
         # Optimisers sum the gradients of replicas, so each gives its share.
-        share, replicas = distribution.share_of_batch(x)
+        share, replicas = replication.share_of_batch(x)
         solution = self._solve(x, y, seed)
         scale = optimizers.common_scale(
             ([self.optimizer] if theta else [])

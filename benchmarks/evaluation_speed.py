@@ -51,13 +51,14 @@ def survivors(values) -> None:
     import numpy as np
 
     import adt_tf
-    from adt_tf import assessment, data, workdir
+    from adt_tf import data
+    from adt_tf.runs import evaluation_job, workdir
 
     classifier = workdir.load_classifier(values.workdir)
     test = workdir.load_data(config, "test", values.examples)
     x, y = data.as_arrays(test)
     names = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30"]
-    chosen = assessment.build_attacks(
+    chosen = evaluation_job.build_attacks(
         [*names, f"fea-{values.fea_targets}"], config["epsilon"], test
     )
     size = min(128, len(x))

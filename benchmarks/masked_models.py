@@ -33,7 +33,7 @@ def main() -> None:
     import tensorflow as tf
 
     import adt_tf
-    from adt_tf import workdir
+    from adt_tf.runs import workdir
 
     classifier = workdir.load_classifier(values.workdir)
     test = workdir.load_data(config, "test", values.examples)

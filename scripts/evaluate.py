@@ -58,9 +58,9 @@ def main(*arguments: str) -> None:
                 "--compare takes two workdirs or .json files of "
                 f"scripts/evaluate.py. Received: {pair}"
             )
-        from adt_tf import assessment
+        from adt_tf.runs import evaluation_job
 
-        print(assessment.compare(*pair, protocol=values.protocol))
+        print(evaluation_job.compare(*pair, protocol=values.protocol))
         return
     if arguments:
         raise ValueError(f"Arguments without a flag: {list(arguments)}")
@@ -75,9 +75,9 @@ def main(*arguments: str) -> None:
         common.check_model_flags("train_examples")
     config = common.experiment_config()
 
-    from adt_tf import assessment, workdir
+    from adt_tf.runs import evaluation_job, workdir
 
-    output = assessment.checked_output(
+    output = evaluation_job.checked_output(
         values.output or _default_output(protocol)
     )
 
@@ -87,7 +87,7 @@ def main(*arguments: str) -> None:
     classifier = workdir.load_any(
         values.workdir or values.model, probabilities=values.probabilities
     )
-    chosen = assessment.build_attacks(
+    chosen = evaluation_job.build_attacks(
         names,
         epsilon,
         test,
@@ -97,7 +97,7 @@ def main(*arguments: str) -> None:
     )
     method = config["method"] if values.workdir else values.model
     print(f"{method} on {test.name}, protocol {protocol}: {', '.join(names)}")
-    assessment.assess_experiment(
+    evaluation_job.assess_experiment(
         config,
         classifier,
         test,

@@ -19,7 +19,7 @@ def main() -> None:
     """Exports the classifier of a workdir."""
     values = flags.FLAGS
     common.read_workdir(values.workdir)
-    from adt_tf import workdir
+    from adt_tf.runs import workdir
 
     workdir.export(
         values.workdir, common.experiment_config(), output=values.output

@@ -40,8 +40,8 @@ def main() -> None:
         default = chosen.with_name(f"{common.model_name(chosen)}-lint.json")
 
     import adt_tf
-    from adt_tf import workdir
     from adt_tf.files import write_text
+    from adt_tf.runs import workdir
 
     report = adt_tf.lint(
         workdir.load_any(chosen, probabilities=values.probabilities),

@@ -17,7 +17,7 @@ flags.adopt_module_key_flags(common)
 
 def main() -> None:
     """Builds the experiment from the flags and runs it."""
-    from adt_tf import experiment
+    from adt_tf.runs import experiment
 
     run = experiment.Experiment.from_config(common.experiment_config())
     if run.is_chief:

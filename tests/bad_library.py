@@ -10,18 +10,18 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import (
-    assessment,
     attacks,
     checks,
     data,
     evaluation,
     methods,
-    models,
     networks,
     report,
     step_rules,
     threat_models,
 )
+from adt_tf.runs import evaluation_job
+from adt_tf.serving import loading
 from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional, make_linear
 
@@ -60,7 +60,7 @@ def tfds(name):
 
 
 def model(name):
-    return lambda folder: models.load(folder / name)
+    return lambda folder: loading.load(folder / name)
 
 
 def pixels(value, shape=(1, 2, 2, 1)):
@@ -364,15 +364,15 @@ ROWS = {
         "Labels go up to 4",
     ),
     "an evaluation file that is a list": (
-        lambda f: assessment.read(f / "list.json"),
+        lambda f: evaluation_job.read(f / "list.json"),
         "list.json: This is no evaluation",
     ),
     "an evaluation file with other letters": (
-        lambda f: assessment.read(f / "letters.json"),
+        lambda f: evaluation_job.read(f / "letters.json"),
         "letters.json: This is no evaluation",
     ),
     "an evaluation file with lost verdicts": (
-        lambda f: assessment.read(f / "lost.json"),
+        lambda f: evaluation_job.read(f / "lost.json"),
         r"lost.json: .*verdicts on \[2, 3\] examples",
     ),
     # Models.

@@ -16,11 +16,12 @@ tf.config.set_logical_device_configuration(
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
 
-from adt_tf import distribution, optimizers  # noqa: E402
+from adt_tf import optimizers  # noqa: E402
+from adt_tf.runs import strategies  # noqa: E402
 
 
 def main() -> None:
-    strategy = distribution.get("mirrored")
+    strategy = strategies.get("mirrored")
     with strategy.scope():
         weight = keras.Variable([1.0])
         optimizer = keras.optimizers.LossScaleOptimizer(

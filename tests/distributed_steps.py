@@ -20,8 +20,9 @@ tf.config.set_logical_device_configuration(
 )
 
 import adt_tf  # noqa: E402
-from adt_tf import data, distribution, methods, networks  # noqa: E402
+from adt_tf import data, methods, networks  # noqa: E402
 from adt_tf.optimizers import SGD  # noqa: E402
+from adt_tf.runs import strategies  # noqa: E402
 
 SHAPE = (8, 8, 1)
 AMORTIZED = {"input_shape": SHAPE, "width_factor": 0.125}
@@ -72,7 +73,7 @@ def main(method: str, steps: str) -> None:
     batches = data.train_pipeline(
         data.load("digits", num_examples=640), batch_size=64, seed=0
     )
-    strategy = distribution.get("mirrored")
+    strategy = strategies.get("mirrored")
     one, near = (make(tf.distribute.get_strategy(), method) for _ in range(2))
     two = make(strategy, method)
     generator = np.random.default_rng(0)
@@ -82,7 +83,7 @@ def main(method: str, steps: str) -> None:
             for w in near.classifier.get_weights()
         ]
     )
-    halves = iter(distribution.split(strategy, batches))
+    halves = iter(strategies.split(strategy, batches))
     step = tf.function(lambda x: strategy.run(two.train_step, (x,)))
     found = {"two devices": [], "1e-7 away": []}
     for batch in batches.take(int(steps)):

@@ -41,7 +41,7 @@ METHODS = {
 # has imported TensorFlow: that takes most of the time of a short run.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["adt_tf", "adt_tf.experiment", "tensorflow_probability"]
+    ["adt_tf", "adt_tf.runs.experiment", "tensorflow_probability"]
 )
 
 

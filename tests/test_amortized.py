@@ -4,9 +4,10 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import assessment, attacks, losses, methods, seeds
+from adt_tf import attacks, losses, methods, seeds
 from adt_tf.data import ImageData
 from adt_tf.distributions import Implicit
+from adt_tf.runs import evaluation_job
 from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional
 from tests.graphs import reachable_kinds
@@ -289,7 +290,7 @@ def test_trained_networks_are_kept_until_an_assessment_has_ended(
         return (
             attack,
             start,
-            assessment.trained_generators(
+            evaluation_job.trained_generators(
                 [attacks.pgd(EPSILON), attack],
                 classifier,
                 lambda: train,

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from adt_tf import attacks, seeds
-from adt_tf.attacks import apgd
-from adt_tf.attacks.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
+from adt_tf.attacks.autoattack_parts import apgd
+from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.threat_models import Linf
 from tests.conftest import make_linear
 from tests.graphs import reachable_kinds

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf.checkpoints import Checkpoints, Policy
+from adt_tf.runs.checkpoint_schedule import Policy
+from adt_tf.runs.checkpoints import Checkpoints
 from tests.conftest import fill
 
 SIZE = 50_000  # floats, in 200 kB

@@ -16,7 +16,8 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import distributed_fit, distribution, losses, methods, networks
+from adt_tf import losses, methods, networks
+from adt_tf.runs import fit_loop, strategies
 from tests import runs
 from tests.test_every_method import METHODS
 
@@ -305,12 +306,12 @@ def test_a_worker_lost_between_the_steps_is_told_as_well(monkeypatch):
     def gone(_):
         raise tf.errors.UnavailableError(None, None, "Socket closed")
 
-    monkeypatch.setattr(distribution, "is_multiworker", lambda _: True)
-    monkeypatch.setattr(distribution, "_gather", lambda _: gone)
+    monkeypatch.setattr(strategies, "is_multiworker", lambda _: True)
+    monkeypatch.setattr(strategies, "_gather", lambda _: gone)
     strategy = tf.distribute.get_strategy()
     for call in (
-        lambda: distribution.check_equal(strategy, "step", 1),
-        lambda: distribution.any_worker(strategy, True),
+        lambda: strategies.check_equal(strategy, "step", 1),
+        lambda: strategies.any_worker(strategy, True),
     ):
         with pytest.raises(OSError, match="start all of them again"):
             call()
@@ -321,14 +322,14 @@ class Replicas:
 
 
 def test_numbers_must_fit_the_replicas():
-    distribution.check_divisible(Replicas, batch_size=64, validation_examples=0)
+    strategies.check_divisible(Replicas, batch_size=64, validation_examples=0)
     with pytest.raises(ValueError, match="--batch_size.*4. Received: 66"):
-        distribution.check_divisible(Replicas, batch_size=66)
+        strategies.check_divisible(Replicas, batch_size=66)
 
 
 def test_unknown_strategies_are_refused():
     with pytest.raises(ValueError, match="Received: name='tpu'"):
-        distribution.get("tpu")
+        strategies.get("tpu")
 
 
 def test_networks_synchronise_under_a_strategy_only():
@@ -358,7 +359,7 @@ def test_split_keeps_every_example_once_and_in_order():
         (np.arange(20), np.arange(20) * 2)
     ).batch(8)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    parts = list(distribution.split(strategy, batches))
+    parts = list(strategies.split(strategy, batches))
     assert [len(x) for x, _ in parts] == [8, 8, 4]
     np.testing.assert_array_equal(
         np.concatenate([y for _, y in parts]) / 2, range(20)
@@ -391,8 +392,7 @@ def test_one_worker_loop_is_keras_own(images):
         return history, trainer.classifier.get_weights()
 
     (ours, weights), (theirs, others) = (
-        trained(loop)
-        for loop in (distributed_fit._loop, distributed_fit._keras_loop)
+        trained(loop) for loop in (fit_loop._loop, fit_loop._keras_loop)
     )
     for a, b in zip(weights, others, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import adt_tf
-from adt_tf import assessment, data
+from adt_tf import data
+from adt_tf.runs import evaluation_job
 from tests import in_process
 from tests.conftest import make_convolutional
 from tests.test_scripts import ROOT, run
@@ -104,10 +105,10 @@ def test_compare_is_paired(case, tmp_path):
     for folder, path in zip(folders, pair, strict=True):
         folder.mkdir()
         shutil.copy(path, folder / "evaluation-quick.json")
-    table = assessment.compare(*folders, protocol="quick")
+    table = evaluation_job.compare(*folders, protocol="quick")
     assert table.splitlines()[2:] == done.stdout.rstrip().splitlines()[2:]
     with pytest.raises(ValueError, match=r"--workdir=.*A$"):
-        assessment.compare(*folders)
+        evaluation_job.compare(*folders)
 
 
 def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
@@ -147,7 +148,9 @@ def test_protocols_build(path):
         if "=" in line and line.startswith("--")
     )["attacks"].split(",")
     test = data.load("digits", split="test")
-    chosen = assessment.build_attacks(names, 0.1, test, width_factor=0.03125)
+    chosen = evaluation_job.build_attacks(
+        names, 0.1, test, width_factor=0.03125
+    )
     assert len({attack.name for attack in chosen}) == len(names)
     assert f"--protocol={path.stem}" in path.read_text()
 

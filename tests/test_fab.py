@@ -5,7 +5,7 @@ import tensorflow as tf
 from scipy.optimize import linprog
 
 from adt_tf import attacks, seeds
-from adt_tf.attacks.fab import FAB, fab_t, step_to_plane
+from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t, step_to_plane
 from adt_tf.threat_models import Linf
 from tests.conftest import make_linear
 

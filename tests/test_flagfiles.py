@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from absl import flags
 
-from adt_tf import experiment, methods
+from adt_tf import methods
+from adt_tf.runs import experiment
 
 ROOT = pathlib.Path(__file__).parents[1]
 PARTS = ("data", "methods", "protocols", "recipes")

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks, models
+from adt_tf import attacks
+from adt_tf.serving import loading
 from tests.conftest import make_convolutional
 
 
@@ -33,7 +34,7 @@ def case(tmp_path_factory):
 @pytest.mark.parametrize("name", ["model.keras", "ours", "keras", "module"])
 def test_logits_gradients_and_verdicts_are_the_same(name, case):
     folder, classifier, x, y = case
-    loaded = models.load(folder / name)
+    loaded = loading.load(folder / name)
     np.testing.assert_allclose(
         loaded(tf.constant(x), training=False),
         classifier(x, training=False),
@@ -53,10 +54,10 @@ def test_probabilities_are_attacked_through_their_logarithms(case, tmp_path):
     folder, classifier, x, y = case
     ends = keras.Sequential([classifier, keras.layers.Softmax()])
     ends.save(tmp_path / "ends.keras")
-    refused = models.load(tmp_path / "ends.keras")
+    refused = loading.load(tmp_path / "ends.keras")
     with pytest.raises(ValueError, match="must return logits"):
         adt_tf.evaluate(refused, (x, y), [attacks.fgsm(0.02)], verbose=False)
-    loaded = models.load(tmp_path / "ends.keras", probabilities=True)
+    loaded = loading.load(tmp_path / "ends.keras", probabilities=True)
     np.testing.assert_allclose(
         tf.nn.softmax(loaded(tf.constant(x))),
         tf.nn.softmax(classifier(x)),

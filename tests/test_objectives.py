@@ -5,7 +5,8 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from adt_tf import attacks, objectives, seeds, transport
+from adt_tf import attacks, objectives, seeds
+from adt_tf.kernels import transport
 
 
 @pytest.fixture

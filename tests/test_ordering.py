@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import assessment, attacks, data, networks
+from adt_tf import attacks, data, networks
+from adt_tf.runs import evaluation_job
 
 EPSILON = 0.15
 PAPER = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "fea"]
@@ -30,7 +31,7 @@ def robust():
 @pytest.mark.slow
 def test_autoattack_paper_single_attacks_natural(robust):
     test = data.load("digits", split="test", num_examples=200)
-    chosen = assessment.build_attacks(PAPER, EPSILON, test)
+    chosen = evaluation_job.build_attacks(PAPER, EPSILON, test)
     paper = adt_tf.evaluate(robust, test, chosen, independent=True)
     standing = adt_tf.evaluate(robust, test, chosen)
     auto = adt_tf.evaluate(robust, test, attacks.autoattack(EPSILON))

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from matplotlib import image as reader
 
-from adt_tf import evaluation, methods, provenance, report, workdir
+from adt_tf import evaluation, methods, report
 from adt_tf.analysis import plots
 from adt_tf.data import ImageData
 from adt_tf.evaluation import Report
@@ -30,6 +30,7 @@ from adt_tf.report import (
 )
 from adt_tf.report.analyses import Analysis
 from adt_tf.report.pictures import draw_images
+from adt_tf.runs import provenance, workdir
 from tests import browser
 
 NAMES = ("alpha", "<b>beta</b>")

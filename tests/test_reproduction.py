@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from adt_tf import attacks, evaluation, methods, reproduction
-from adt_tf import workdir as workdirs
 from adt_tf.reproduction import (
     claims,
     costs,
@@ -27,6 +26,7 @@ from adt_tf.reproduction import (
 )
 from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.targets import TARGETS
+from adt_tf.runs import workdir as workdirs
 
 ROOT = pathlib.Path(__file__).parents[1]
 TABLES = [name for name, target in TARGETS.items() if target.protocol]

@@ -16,17 +16,11 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import (
-    assessment,
-    attacks,
-    data,
-    experiment,
-    files,
-    models,
-    workdir,
-)
+from adt_tf import attacks, data, files
 from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
+from adt_tf.runs import evaluation_job, experiment, workdir
+from adt_tf.serving import loading
 from tests.conftest import make_convolutional
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -176,7 +170,7 @@ def test_a_lambda_in_a_model_is_not_run(tmp_path, suffix):
     os.rmdir(proof)  # the layer ran once, when it was built
     path = tmp_path / f"evil{suffix}"
     evil.save(path)
-    refused(lambda: models.load(path), f"evil{suffix}", "safe mode")
+    refused(lambda: loading.load(path), f"evil{suffix}", "safe mode")
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "classifier.keras").write_bytes(path.read_bytes())
@@ -199,7 +193,7 @@ def test_a_model_cannot_name_code(tmp_path):
                 layer["config"] = {"path": str(proof)}
                 content = json.dumps(config)
             new.writestr(name, content)
-    refused(lambda: models.load(evil), "evil.keras")
+    refused(lambda: loading.load(evil), "evil.keras")
     assert not proof.exists()
 
 
@@ -270,7 +264,7 @@ def test_models_are_not_written_through_a_link(tmp_path, outside):
     best._write({"robust_accuracy": 0.5})
     for name in ("classifier.keras", "best.keras"):
         assert not (folder / name).is_symlink()
-        models.load(folder / name)
+        loading.load(folder / name)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +308,7 @@ def test_an_attack_named_as_a_path_writes_where_it_was_told(tmp_path):
     x = np.random.default_rng(0).uniform(size=(4, 8, 8, 1)).astype("float32")
     attack = attacks.fgsm(0.1, name="../../escaped")
     folder = tmp_path / "a" / "b" / "run"
-    assessment.assess(
+    evaluation_job.assess(
         make_convolutional(),
         data.ImageData(x, np.arange(4), 10, "../../name"),
         [attack],

@@ -7,7 +7,7 @@ import tensorflow as tf
 from PIL import Image
 
 import adt_tf
-from adt_tf import saved_model
+from adt_tf.serving import saved_model
 from tests.conftest import make_convolutional
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from adt_tf import seeds
-from adt_tf.attacks.square import Square, patch_shares, square
+from adt_tf.attacks.autoattack_parts.square import Square, patch_shares, square
 from adt_tf.threat_models import Linf
 from tests.conftest import make_linear
 

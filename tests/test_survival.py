@@ -12,10 +12,11 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import claiming, data, methods, precision
+from adt_tf import data, methods, precision
 from adt_tf.attacks.base import PointAttack
-from adt_tf.checkpoints import Policy
-from adt_tf.experiment import Experiment
+from adt_tf.runs import claiming
+from adt_tf.runs.checkpoint_schedule import Policy
+from adt_tf.runs.experiment import Experiment
 from adt_tf.threat_models import Linf
 from tests.conftest import make_convolutional
 from tests.runs import differences

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 from scipy import optimize
 
-from adt_tf import transport
+from adt_tf.kernels import transport
 
 
 def batches(n, m, features=6, seed=0, scale=1.0):

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import AdversarialTrainer, attacks, methods, networks, winograd
+from adt_tf import AdversarialTrainer, attacks, methods, networks
+from adt_tf.kernels import winograd
 
 
 def random(*shape):

@@ -20,15 +20,11 @@ algorithms of their own. `Restarts` and `Transfer` make attacks of attacks.
 """
 
 from adt_tf.attacks.amortized import Amortized
-from adt_tf.attacks.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
-from adt_tf.attacks.base import (
-    AdversarialBatch,
-    Attack,
-    Identity,
-    PointAttack,
-)
+from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
+from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
+from adt_tf.attacks.autoattack_parts.square import Square, square
+from adt_tf.attacks.base import AdversarialBatch, Attack, Identity, PointAttack
 from adt_tf.attacks.combinators import Restarts, Transfer
-from adt_tf.attacks.fab import FAB, fab_t
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.attacks.recipes import (
     autoattack,
@@ -45,7 +41,6 @@ from adt_tf.attacks.recipes import (
     pgd,
     spsa,
 )
-from adt_tf.attacks.square import Square, square
 
 __all__ = [
     "APGD",

@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import gradients, seeds, winograd
+from adt_tf import gradients, seeds
 from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
+from adt_tf.kernels import winograd
 from adt_tf.objectives import Objective, couples_examples
 from adt_tf.step_rules import StepRule
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from adt_tf import gradients, networks, objectives, step_rules, threat_models
 from adt_tf.attacks.amortized import Amortized
-from adt_tf.attacks.apgd import apgd_ce, apgd_dlr, apgd_t
+from adt_tf.attacks.autoattack_parts.apgd import apgd_ce, apgd_dlr, apgd_t
+from adt_tf.attacks.autoattack_parts.fab import fab_t
+from adt_tf.attacks.autoattack_parts.square import square
 from adt_tf.attacks.base import Attack, Identity
 from adt_tf.attacks.combinators import Restarts
-from adt_tf.attacks.fab import fab_t
 from adt_tf.attacks.gradient_ascent import GradientAscent
-from adt_tf.attacks.square import square
 from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import Linf

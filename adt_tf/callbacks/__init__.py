@@ -16,12 +16,9 @@
 `RobustCheckpoint` comes before every callback that reads its numbers. With
 averaged weights, `SGD(use_ema=True)`, it comes after
 `keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, and so measures and keeps
-the average. `SaveState`, which saves the state for a resume, comes between the
-two: it waits until the next epoch begins and the weights that are trained are
-back. Batch-norm
-statistics are not averaged by Keras: they belong to the weights that are
-trained. A `fit` that is stopped early leaves the classifier with those
-weights, so use the file.
+the average. Batch-norm statistics are not averaged by Keras: they belong to
+the weights that are trained. A `fit` that is stopped early leaves the
+classifier with those weights, so use the file.
 
 `warn_if_test_set` tells whether the held-out images are test images.
 """
@@ -32,12 +29,10 @@ from adt_tf.callbacks.robust_checkpoint import (
     RobustCheckpoint,
     warn_if_test_set,
 )
-from adt_tf.callbacks.save_state import SaveState
 
 __all__ = [
     "CatastrophicOverfitting",
     "EpsilonWarmup",
     "RobustCheckpoint",
-    "SaveState",
     "warn_if_test_set",
 ]

@@ -11,8 +11,8 @@ the verdict on each example; `compare` tests two reports against each other;
 `wilson_interval` and `mcnemar` are the statistics.
 """
 
-from adt_tf.evaluation.evaluate import evaluate
-from adt_tf.evaluation.report import NATURAL, Report, compare
+from adt_tf.evaluation.loop import evaluate
+from adt_tf.evaluation.outcome import NATURAL, Report, compare
 from adt_tf.evaluation.statistics import mcnemar, wilson_interval
 
 __all__ = [

@@ -5,9 +5,9 @@
     report.ok                   # False if any check failed
 
 Each check is a function from a `Subject` to (status, evidence, advice):
-`model_checks` look at what the classifier takes and gives, `inference_checks`
-at calls that should be alike, `gradient_checks` at its input gradient, and
-`masking_checks` at attacks that should be stronger than others and are not.
+`rules.model` looks at what the classifier takes and gives, `rules.inference`
+at calls that should be alike, `rules.gradient` at its input gradient, and
+`rules.masking` at attacks that should be stronger than others and are not.
 `CHECKS` names them all.
 """
 
@@ -20,13 +20,8 @@ import keras
 import numpy as np
 
 from adt_tf import data, threat_models
-from adt_tf.linting import (
-    gradient_checks,
-    inference_checks,
-    masking_checks,
-    model_checks,
-)
-from adt_tf.linting.report import Finding, LintReport
+from adt_tf.linting.findings import Finding, LintReport
+from adt_tf.linting.rules import gradient, inference, masking, model
 from adt_tf.linting.subject import Subject
 from adt_tf.threat_models import Linf
 
@@ -34,10 +29,10 @@ __all__ = ["CHECKS", "Finding", "LintReport", "lint"]
 
 #: All checks by name, in the order in which they run.
 CHECKS = {
-    **model_checks.CHECKS,
-    **inference_checks.CHECKS,
-    **gradient_checks.CHECKS,
-    **masking_checks.CHECKS,
+    **model.CHECKS,
+    **inference.CHECKS,
+    **gradient.CHECKS,
+    **masking.CHECKS,
 }
 
 # Fewer examples tell no attack from another.
@@ -147,7 +142,7 @@ def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
     """Why a check cannot be judged, and what to do, or None."""
     if name != "logits" and not np.isfinite(subject.logits).all():
         return "The logits are not finite.", "See `logits` first."
-    if name not in masking_checks.CHECKS:
+    if name not in masking.CHECKS:
         return None
     if subject.gradients() is None:
         return (

@@ -7,8 +7,9 @@ a file that holds all it shows; beside it report.md, accuracy.png and
 images.png.
 
 A folder that was not made by the scripts will do as well: it needs
-classifier.keras and an evaluation.json that `adt_tf.assessment.assess` wrote;
-metrics.csv of Keras' CSVLogger and lint.json are shown where they are there.
+classifier.keras and an evaluation.json that
+`adt_tf.runs.evaluation_job.assess` wrote; metrics.csv of Keras'
+CSVLogger and lint.json are shown where they are there.
 
 Parts: `collect` reads files, `measure` and `analyses` run attacks; `results`,
 `curves`, `evidence` and `origin` make the sections, `charts`, `images` and
@@ -25,18 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import files, workdir
+from adt_tf import files
 from adt_tf.data import as_arrays
-from adt_tf.report import (
-    analyses as analyses_,
-)
-from adt_tf.report import (
-    collect,
-    markdown,
-    measure,
-    page,
-    pictures,
-)
+from adt_tf.report import analyses as analyses_
+from adt_tf.report import collect, markdown, measure, page, pictures
+from adt_tf.runs import workdir
 
 __all__ = ["write"]
 

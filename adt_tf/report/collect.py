@@ -16,7 +16,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf import assessment, data, evaluation, provenance, workdir
+from adt_tf import data, evaluation
+from adt_tf.runs import evaluation_job, provenance, workdir
 
 _DETAILS = ("dataset", "epsilon")
 
@@ -144,13 +145,14 @@ def _evaluation(
                 else ""
             )
         )
-    result = assessment.read(path)
+    result = evaluation_job.read(path)
     _check_classifier(folder, path, result, "evaluate")
     missing = [key for key in _DETAILS if key not in result]
     if missing:
         raise ValueError(
             f"{path} lacks {missing}, which scripts/evaluate.py writes, and "
-            "`details` of `adt_tf.assessment.assess`. Measure the run again: "
+            "`details` of `adt_tf.runs.evaluation_job.assess`. Measure the "
+            "run again: "
             f"scripts/evaluate.py --workdir={folder}"
         )
     if not result["epsilon"] > 0:

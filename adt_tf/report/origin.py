@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from adt_tf import provenance, workdir
 from adt_tf.report import charts
 from adt_tf.report.collect import Run
 from adt_tf.report.wording import counted, escape
+from adt_tf.runs import provenance, workdir
 
 _UNKNOWN = "unknown"
 

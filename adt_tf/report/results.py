@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adt_tf import evaluation
-from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST
+from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST
 from adt_tf.evaluation.statistics import PairedTest
 from adt_tf.report import charts
 from adt_tf.report.collect import Run

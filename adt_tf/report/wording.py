@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from adt_tf import evaluation
-from adt_tf.evaluation.report import ROBUST, WRONG
+from adt_tf.evaluation.outcome import ROBUST, WRONG
 from adt_tf.report.collect import Run
 
 #: Below, a difference counts as more than chance.

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from adt_tf import workdir as workdirs
-from adt_tf.evaluation.report import RIGHT
+from adt_tf.evaluation.outcome import RIGHT
 from adt_tf.reproduction import documents, evaluations, paired
 from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.registry import FIVE, OURS
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import workdir as workdirs
 
 YES, NO, UNCLEAR = "yes", "no", "cannot be told"
 #: EXP has converged when it has done this share of its climb.

@@ -1,4 +1,4 @@
-"""Attacks the runs of a study, through `adt_tf.assessment`.
+"""Attacks the runs of a study, through `adt_tf.runs.evaluation_job`.
 
 The files are those that scripts/evaluate.py would write with the command that
 they hold, evaluation-PROTOCOL.json in the workdir.
@@ -10,10 +10,10 @@ import gc
 import pathlib
 from typing import Any
 
-from adt_tf import assessment
-from adt_tf import workdir as workdirs
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import evaluation_job
+from adt_tf.runs import workdir as workdirs
 
 
 def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
@@ -48,7 +48,7 @@ def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
     file = path(study, run, seed, protocol)
     if not file.is_file():
         return False
-    found = assessment.read(file)
+    found = evaluation_job.read(file)
     ours = workdirs.fingerprint(study.workdir(run, seed))
     same = found.get("classifier", ours) == ours
     return same and _settings(found["command"]) == _settings(
@@ -58,7 +58,7 @@ def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
 
 def read(study: Study, run: str, seed: int, protocol: str) -> dict[str, Any]:
     """The verdicts, under "report", and what is said beside them."""
-    return assessment.read(path(study, run, seed, protocol))
+    return evaluation_job.read(path(study, run, seed, protocol))
 
 
 def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
@@ -69,13 +69,13 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     config = study.config(run, seed) | _changed(study, run)
     chosen = scale.protocols[protocol]
     test = study.test_data(run, seed, chosen.test_examples)
-    attacks = assessment.build_attacks(
+    attacks = evaluation_job.build_attacks(
         list(chosen.attacks.values()),
         config["epsilon"],
         test,
         width_factor=scale.attack_width_factor,
     )
-    assessment.assess_experiment(
+    evaluation_job.assess_experiment(
         config,
         study.classifier(run, seed),
         test,

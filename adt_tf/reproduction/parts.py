@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from adt_tf import files
-from adt_tf import workdir as workdirs
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import workdir as workdirs
 
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
 

@@ -1,4 +1,4 @@
-"""Trains the runs of a study, each once, through `adt_tf.experiment`."""
+"""Trains the runs of a study, each once, through `adt_tf.runs.experiment`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from typing import Any
 
 from adt_tf import data
-from adt_tf import workdir as workdirs
-from adt_tf.checkpoints import Checkpoints
-from adt_tf.experiment import Experiment
 from adt_tf.reproduction import costs
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.checkpoints import Checkpoints
+from adt_tf.runs.experiment import Experiment
 
 
 def is_trained(study: Study, run: str, seed: int) -> bool:

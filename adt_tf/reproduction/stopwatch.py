@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import networks
-from adt_tf.experiment import Experiment
+from adt_tf.runs.experiment import Experiment
 
 _SHAPES = {"digits": (8, 8, 1)}
 _CLASSES = {"cifar100": 100}

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adt_tf import data
-from adt_tf import workdir as workdirs
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.scales import Scale
+from adt_tf.runs import workdir as workdirs
 
 #: From a row's label to its run.
 Rows = Mapping[str, str | None]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import evaluation
-from adt_tf.evaluation.report import RIGHT, ROBUST
+from adt_tf.evaluation.outcome import RIGHT, ROBUST
 from adt_tf.reproduction import documents, evaluations, paired, paper
 from adt_tf.reproduction.study import Study
 

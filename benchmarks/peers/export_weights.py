@@ -36,7 +36,8 @@ def from_workdir(values) -> tuple:
     """Returns the details, the model, its inputs and the labels of a run."""
     common.read_workdir(values.workdir)
     config = common.experiment_config()
-    from adt_tf import data, workdir
+    from adt_tf import data
+    from adt_tf.runs import workdir
 
     classifier = workdir.load_classifier(values.workdir)
     test = workdir.load_data(config, "test")

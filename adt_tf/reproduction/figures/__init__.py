@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from adt_tf import workdir as workdirs
 from adt_tf.reproduction import documents
 from adt_tf.reproduction.figures import (
     convergence,
@@ -21,6 +20,7 @@ from adt_tf.reproduction.figures import (
     transfer,
 )
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import workdir as workdirs
 
 __all__ = [
     "convergence",

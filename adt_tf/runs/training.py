@@ -20,10 +20,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import checks, data, distributed_fit, distribution
-from adt_tf.callbacks.save_state import EpochDone, NotFinite, SaveState
-from adt_tf.checkpoints import Checkpoints
+from adt_tf import checks, data
 from adt_tf.files import disk_error, write_text
+from adt_tf.runs import fit_loop, strategies
+from adt_tf.runs.checkpoint_schedule import EpochDone, NotFinite, SaveState
+from adt_tf.runs.checkpoints import Checkpoints
 
 
 def train_to_the_end(
@@ -34,7 +35,7 @@ def train_to_the_end(
     """Goes on with an experiment from what the workdir holds.
 
     Args:
-        experiment: An `adt_tf.experiment.Experiment`.
+        experiment: An `adt_tf.runs.experiment.Experiment`.
         workdir: Where it keeps everything.
         make_callbacks: Returns those of a `fit`, the given one among them.
     """
@@ -51,7 +52,7 @@ def train_to_the_end(
     def restored():
         record = store.restore() or {"step": 0, "metrics": None}
         # All workers must have read before the chief writes again.
-        distribution.check_equal(strategy, "checkpoint", record["step"])
+        strategies.check_equal(strategy, "checkpoint", record["step"])
         return record
 
     record = restored()
@@ -80,7 +81,7 @@ def train_to_the_end(
             except NotFinite as error:
                 _go_back(experiment, store, error)
             # And the chief must have written before the others read.
-            distribution.check_equal(strategy, "step", save.step)
+            strategies.check_equal(strategy, "step", save.step)
             record = restored()
 
 
@@ -103,7 +104,7 @@ def _fit(
     held_out, size = experiment.validation_data, experiment.batch_size
     epoch, position = divmod(save.step, save.steps_per_epoch)
     try:
-        distributed_fit.fit(
+        fit_loop.fit(
             experiment.trainer,
             data.train_pipeline(
                 experiment.train_data,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from adt_tf import checks
 from adt_tf.linting.counts import SIGNIFICANCE, at_least
-from adt_tf.linting.report import Verdict
+from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 
 

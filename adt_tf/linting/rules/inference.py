@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf.linting.report import Verdict
+from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 
 to_numpy = keras.ops.convert_to_numpy

@@ -16,20 +16,12 @@ from typing import Any
 
 import keras
 
-from adt_tf import (
-    callbacks,
-    claiming,
-    data,
-    distribution,
-    methods,
-    networks,
-    precision,
-    provenance,
-)
-from adt_tf import workdir as workdirs
-from adt_tf.checkpoints import Policy
+from adt_tf import callbacks, data, methods, networks, precision
 from adt_tf.optimizers import SGD, innermost
-from adt_tf.resume import train_to_the_end
+from adt_tf.runs import claiming, provenance, strategies
+from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.checkpoint_schedule import Policy, SaveState
+from adt_tf.runs.training import train_to_the_end
 from adt_tf.trainer import AdversarialTrainer
 
 _METHOD_ARGUMENTS = (
@@ -88,22 +80,22 @@ class Experiment:
     def from_config(cls, config: dict[str, Any]) -> Experiment:
         """Builds a run from the values of the flags in scripts/common.py."""
         # First of all: other machines are to be met before anything is done.
-        strategy = distribution.get(config["distribute"])
+        strategy = strategies.get(config["distribute"])
         if (
-            distribution.is_multiworker(strategy)
+            strategies.is_multiworker(strategy)
             and config["on_nonfinite"] == "rollback"
         ):
             raise ValueError(
                 "--on_nonfinite=rollback needs all devices in one process: "
                 "with --distribute=multiworker use --on_nonfinite=stop."
             )
-        distribution.check_divisible(
+        strategies.check_divisible(
             strategy,
             batch_size=config["batch_size"],
             validation_examples=config["validation_examples"],
         )
         same = {k: config[k] for k in set(config) - {"data_dir", "download"}}
-        distribution.check_equal(
+        strategies.check_equal(
             strategy, "flags", zlib.crc32(repr(sorted(same.items())).encode())
         )
         with strategy.scope(), precision.policy(config["precision"]):
@@ -199,7 +191,7 @@ class Experiment:
     @property
     def is_chief(self) -> bool:
         """Whether this process is the one of all workers that writes."""
-        return distribution.is_chief(self.trainer.distribute_strategy)
+        return strategies.is_chief(self.trainer.distribute_strategy)
 
     def train(self, workdir: str | pathlib.Path) -> None:
         """Trains to the end, from the newest checkpoint in the workdir."""
@@ -226,7 +218,7 @@ class Experiment:
         )
 
     def _callbacks(
-        self, workdir: pathlib.Path, save: callbacks.SaveState
+        self, workdir: pathlib.Path, save: SaveState
     ) -> list[keras.callbacks.Callback]:
         """In order: averaged weights, the state, measures, logs."""
         chosen = []

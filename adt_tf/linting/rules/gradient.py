@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adt_tf.linting.report import Verdict
+from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 
 # Shares of examples whose gradient is exactly zero, or tiny.

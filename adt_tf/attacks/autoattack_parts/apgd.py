@@ -17,8 +17,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from adt_tf import gradients, objectives, seeds, threat_models
+from adt_tf.attacks.autoattack_parts.dlr import (
+    cross_entropy_of,
+    dlr_of,
+    targeted_dlr_of,
+)
 from adt_tf.attacks.base import PointAttack, Strongest
-from adt_tf.attacks.dlr import cross_entropy_of, dlr_of, targeted_dlr_of
 from adt_tf.threat_models import Linf
 
 MOMENTUM = 0.75

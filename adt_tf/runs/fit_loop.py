@@ -11,7 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import distribution
+from adt_tf import replication
+from adt_tf.runs import strategies
 
 
 def fit(
@@ -36,12 +37,12 @@ def fit(
     """
     strategy = trainer.distribute_strategy
     if strategy.num_replicas_in_sync > 1:
-        train = distribution.split(strategy, train)
+        train = strategies.split(strategy, train)
         if validation_data is not None:
-            validation_data = distribution.split(strategy, validation_data)
-    if not distribution.is_multiworker(strategy):
+            validation_data = strategies.split(strategy, validation_data)
+    if not strategies.is_multiworker(strategy):
         return _keras_loop(trainer, train, validation_data, **arguments)
-    with distribution.lost_workers_told():
+    with strategies.lost_workers_told():
         return _loop(trainer, train, validation_data, **arguments)
 
 
@@ -65,8 +66,8 @@ def _loop(
     calls = keras.callbacks.CallbackList(
         callbacks,
         add_history=True,
-        add_progbar=distribution.is_chief(strategy),
-        verbose=1 if distribution.is_chief(strategy) else 0,
+        add_progbar=strategies.is_chief(strategy),
+        verbose=1 if strategies.is_chief(strategy) else 0,
         epochs=epochs,
         steps=steps_per_epoch,
         model=trainer,
@@ -142,7 +143,7 @@ class _Steps:
                 values = tf.stack(
                     [tf.cast(v, tf.float32) for v in found.values()]
                 )
-                return distribution.sum_over_replicas(values)
+                return replication.sum_over_replicas(values)
 
             total = strategy.run(replica, args=(batch,))
             mean = strategy.experimental_local_results(total)[0]

@@ -14,7 +14,7 @@ import tqdm
 
 from adt_tf import checks, data
 from adt_tf.attacks import Attack
-from adt_tf.evaluation.report import NATURAL, RIGHT, ROBUST, Report
+from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
 from adt_tf.evaluation.state import State, fingerprint, probe
 
 # Images that a classifier is shown at once by attacks that look at many for

@@ -13,7 +13,6 @@ that is found damaged is renamed to `damaged-step-00000137`, and counts no more.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -31,32 +30,6 @@ _NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
 _RECORD = "record.json"
 _PARTIAL = "partial-"
 _DAMAGED = "damaged-"
-
-
-@dataclasses.dataclass(frozen=True)
-class Policy:
-    """When a run saves its state besides the end of each epoch, and how much.
-
-    Args:
-        steps: Save after every so many steps; 0 does not.
-        minutes: Save when so long has passed since the last time; 0 does not.
-        keep: How many checkpoints stay on the disk.
-    """
-
-    steps: int = 0
-    minutes: float = 10.0
-    keep: int = 2
-
-    def __post_init__(self) -> None:
-        for name, value, least in (
-            ("checkpoint_steps", self.steps, 0),
-            ("checkpoint_minutes", self.minutes, 0),
-            ("keep_checkpoints", self.keep, 1),
-        ):
-            if not value >= least:
-                raise ValueError(
-                    f"--{name} must be at least {least}. Received: {value}"
-                )
 
 
 class Checkpoints:

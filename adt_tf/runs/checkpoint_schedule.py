@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
@@ -10,12 +11,38 @@ from typing import Any
 import keras
 import numpy as np
 
-from adt_tf import distribution
-from adt_tf.checkpoints import Checkpoints, Policy
 from adt_tf.optimizers import has_usable_scale
+from adt_tf.runs import strategies
+from adt_tf.runs.checkpoints import Checkpoints
 
 # What a shell reports of a process that SIGTERM has ended.
 TERMINATED = 128 + 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """When a run saves its state besides the end of each epoch, and how much.
+
+    Args:
+        steps: Save after every so many steps; 0 does not.
+        minutes: Save when so long has passed since the last time; 0 does not.
+        keep: How many checkpoints stay on the disk.
+    """
+
+    steps: int = 0
+    minutes: float = 10.0
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("checkpoint_steps", self.steps, 0),
+            ("checkpoint_minutes", self.minutes, 0),
+            ("keep_checkpoints", self.keep, 1),
+        ):
+            if not value >= least:
+                raise ValueError(
+                    f"--{name} must be at least {least}. Received: {value}"
+                )
 
 
 class EpochDone(Exception):
@@ -147,7 +174,7 @@ class SaveState(keras.callbacks.Callback):
     def _any_worker(self, *flags: bool) -> list[bool]:
         """What one worker wants all do, so that all are at the same step."""
         strategy = self.model.distribute_strategy
-        return distribution.any_worker(strategy, *flags)
+        return strategies.any_worker(strategy, *flags)
 
     def _stop_if(self, asked: bool) -> None:
         if asked:

@@ -18,18 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import (
-    attacks,
-    data,
-    evaluation,
-    files,
-    networks,
-    provenance,
-    workdir,
-)
+from adt_tf import attacks, data, evaluation, files, networks
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
 from adt_tf.files import write_text
+from adt_tf.runs import provenance, workdir
 
 
 def build_attacks(
@@ -213,7 +206,7 @@ def assess_experiment(
     """Assesses, with amortised attacks trained on the experiment's images.
 
     Args:
-        config: The experiment's, as `adt_tf.workdir` reads it.
+        config: The experiment's, as `adt_tf.runs.workdir` reads it.
         classifier: As in `assess`, and so are the others.
         test: The examples.
         chosen: The attacks.

@@ -197,33 +197,3 @@ def split(
         return batches.flat_map(parts)
 
     return strategy.distribute_datasets_from_function(of_worker)
-
-
-def share_of_batch(x: tf.Tensor) -> tuple[Any, int]:
-    """This replica's share of the global batch, and how many replicas."""
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas == 1:
-        return 1.0, 1
-    size = tf.cast(tf.shape(x)[0], tf.float32)
-    return size / sum_over_replicas(size), replicas
-
-
-def agree_on_finite(gradients: list[Any]) -> list[Any]:
-    """Makes gradients not finite where another replica's are not."""
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return gradients
-    finite = [
-        tf.reduce_all(tf.math.is_finite(g)) for g in gradients if g is not None
-    ]
-    failures = sum_over_replicas(
-        tf.cast(~tf.reduce_all(tf.stack(finite)), tf.float32)
-    )
-    poison = tf.where(failures > 0, float("nan"), 0.0)
-    return [g if g is None else g + tf.cast(poison, g.dtype) for g in gradients]
-
-
-def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
-    """Adds up the tensors of all replicas, inside a step."""
-    return tf.distribute.get_replica_context().all_reduce(
-        tf.distribute.ReduceOp.SUM, value
-    )

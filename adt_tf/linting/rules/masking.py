@@ -25,7 +25,7 @@ import tensorflow as tf
 from adt_tf import attacks, objectives, seeds
 from adt_tf.attacks import Attack
 from adt_tf.linting import counts
-from adt_tf.linting.report import Verdict
+from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 from adt_tf.objectives import Objective
 

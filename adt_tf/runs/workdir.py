@@ -18,7 +18,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from adt_tf import data, files, models, saved_model
+from adt_tf import data, files
+from adt_tf.serving import loading, saved_model
 
 CLASSIFIER = "classifier.keras"
 BEST = "best.keras"
@@ -69,14 +70,14 @@ def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
             f"{path} does not exist: the run has not finished. Train it with "
             "scripts/train.py first."
         )
-    return models.load(classifier_path(workdir))
+    return loading.load(classifier_path(workdir))
 
 
 def load_any(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
     """Loads the classifier of a workdir, a .keras file or a SavedModel."""
     if (pathlib.Path(path) / "flags.txt").is_file():
         return load_classifier(path)
-    return models.load(path, probabilities=probabilities)
+    return loading.load(path, probabilities=probabilities)
 
 
 def load_data(

@@ -1,0 +1,1 @@
+"""The four parts of AutoAttack: `apgd` (twice), `fab` and `square`."""

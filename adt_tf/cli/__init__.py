@@ -1,0 +1,1 @@
+"""The commands: one absl app a module."""

@@ -1,0 +1,1 @@
+"""Numerical kernels: `winograd` (3x3 convolutions), `transport` (Sinkhorn)."""

@@ -1,0 +1,1 @@
+"""The checks that `adt_tf.lint` runs, by what they look at."""
