@@ -1,7 +1,6 @@
 """Classifiers and images that many tests share."""
 
 import os
-import shutil
 import subprocess
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -16,6 +15,8 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
 import keras
 import numpy as np
 import pytest
+
+from tests.support.models import make_convolutional, make_linear
 
 
 @pytest.fixture
@@ -76,54 +77,3 @@ def small_disk(tmp_path):
         pytest.skip("a file system cannot be mounted here")
     yield path
     subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
-def fill(disk, free):
-    """Fills a file system but for so many bytes; returns the file to remove."""
-    ballast = disk / "ballast"
-    ballast.unlink(missing_ok=True)
-    ballast.write_bytes(bytes(shutil.disk_usage(disk).free - free))
-    return ballast
-
-
-def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):
-    model = keras.Sequential(
-        [
-            keras.Input(shape),
-            keras.layers.Flatten(),
-            keras.layers.Dense(num_classes),
-        ]
-    )
-    generator = np.random.default_rng(seed)
-    model.set_weights(
-        [generator.normal(size=w.shape) for w in model.get_weights()]
-    )
-    return model
-
-
-def make_convolutional(seed=0):
-    layers = keras.layers
-    model = keras.Sequential(
-        [
-            keras.Input((8, 8, 1)),
-            layers.Conv2D(8, 3, padding="same"),
-            layers.BatchNormalization(),
-            layers.ReLU(),
-            layers.Conv2D(8, 3, strides=2),
-            layers.BatchNormalization(),
-            layers.ReLU(),
-            layers.Flatten(),
-            layers.Dense(10),
-        ]
-    )
-    generator = np.random.default_rng(seed)
-    # Positive, because some of them are variances.
-    model.set_weights(
-        [
-            generator.uniform(0.1, 0.9, size=w.shape)
-            if w.ndim == 1
-            else generator.normal(scale=0.3, size=w.shape)
-            for w in model.get_weights()
-        ]
-    )
-    return model

@@ -9,8 +9,8 @@ from adt_tf.data import ImageData
 from adt_tf.distributions import Implicit
 from adt_tf.runs import evaluation_job
 from adt_tf.threat_models import Linf
-from tests.conftest import make_convolutional
-from tests.graphs import reachable_kinds
+from tests.support.graphs import reachable_kinds
+from tests.support.models import make_convolutional
 
 EPSILON = 0.1
 SMALL = {"input_shape": (8, 8, 1), "width_factor": 1 / 32}

@@ -21,7 +21,7 @@ from adt_tf.analysis import (
     plots,
     transfer,
 )
-from tests.conftest import make_convolutional, make_linear
+from tests.support.models import make_convolutional, make_linear
 
 EPSILON = 0.1
 

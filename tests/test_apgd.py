@@ -9,8 +9,8 @@ from adt_tf import attacks, seeds
 from adt_tf.attacks.autoattack_parts import apgd
 from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.threat_models import Linf
-from tests.conftest import make_linear
-from tests.graphs import reachable_kinds
+from tests.support.graphs import reachable_kinds
+from tests.support.models import make_linear
 
 EPSILON = 0.1
 RECIPES = {"ce": apgd_ce, "t": apgd_t, "dlr": apgd_dlr}

@@ -16,7 +16,7 @@ import tempfile
 
 import pytest
 
-from tests import bad_files, bad_library, bad_scripts, in_process
+from tests.support import bad_files, bad_library, bad_scripts, in_process
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from adt_tf.callbacks import (
     warn_if_test_set,
 )
 from adt_tf.optimizers import SGD
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 EPSILON = 0.1
 ATTACK = attacks.pgd(EPSILON, num_steps=10)

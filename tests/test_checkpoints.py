@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from adt_tf.runs.checkpoint_schedule import Policy
 from adt_tf.runs.checkpoints import Checkpoints
-from tests.conftest import fill
+from tests.support.disks import fill
 
 SIZE = 50_000  # floats, in 200 kB
 

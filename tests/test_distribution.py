@@ -18,7 +18,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import losses, methods, networks
 from adt_tf.runs import fit_loop, strategies
-from tests import runs
+from tests.support import runs
 from tests.test_every_method import METHODS
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def start(output, flags, **environment):
     return subprocess.Popen(
         [
             sys.executable,
-            "tests/distributed_run.py",
+            "tests/support/distributed_run.py",
             output if output.suffix else "-",
             output.with_suffix(""),
             *flags,
@@ -176,7 +176,7 @@ def test_ten_steps_of_a_generator_without_adam(tmp_path):
 @pytest.mark.slow
 def test_an_overflow_on_one_replica_is_skipped_by_all():
     done = subprocess.run(
-        [sys.executable, "tests/distributed_overflow.py"],
+        [sys.executable, "tests/support/distributed_overflow.py"],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
@@ -196,7 +196,7 @@ def test_an_overflow_on_one_replica_is_skipped_by_all():
 def test_two_devices_stray_no_further_than_rounding_does(method):
     """The methods as they are, beside one device 1e-7 of its weights away."""
     done = subprocess.run(
-        [sys.executable, "tests/distributed_steps.py", method, "10"],
+        [sys.executable, "tests/support/distributed_steps.py", method, "10"],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,

@@ -13,8 +13,8 @@ import pytest
 import adt_tf
 from adt_tf import data
 from adt_tf.runs import evaluation_job
-from tests import in_process
-from tests.conftest import make_convolutional
+from tests.support import in_process
+from tests.support.models import make_convolutional
 from tests.test_scripts import ROOT, run
 
 PROTOCOLS = sorted(ROOT.glob("flags/protocols/*.flags"))

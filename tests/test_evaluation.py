@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks, data, evaluation
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 EPSILON = 0.1
 

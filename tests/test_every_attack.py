@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks
-from tests.conftest import make_convolutional, make_linear
+from tests.support.models import make_convolutional, make_linear
 
 EPSILON = 0.1
 GRADIENT_ATTACKS = {

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import methods
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 EPSILON = 0.1
 GENERATED = {"input_shape": (8, 8, 1), "width_factor": 1 / 32}

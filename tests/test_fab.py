@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from adt_tf import attacks, seeds
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t, step_to_plane
 from adt_tf.threat_models import Linf
-from tests.conftest import make_linear
+from tests.support.models import make_linear
 
 
 def linprog_step(point, value, normal, bounds):

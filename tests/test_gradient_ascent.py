@@ -8,8 +8,8 @@ from adt_tf import attacks, objectives, seeds, step_rules
 from adt_tf.attacks import GradientAscent
 from adt_tf.distributions import Dirac, TanhGaussian
 from adt_tf.threat_models import Linf
-from tests.conftest import make_linear
-from tests.graphs import reachable_kinds
+from tests.support.graphs import reachable_kinds
+from tests.support.models import make_linear
 
 EPSILON = 0.1
 
@@ -242,7 +242,7 @@ def test_loop_is_traced_once_whatever_its_length(convolutional, images):
 def test_compiled_functions_are_forgotten_with_the_classifier(images):
     import gc
 
-    from tests.conftest import make_convolutional
+    from tests.support.models import make_convolutional
 
     attack = attacks.fgsm(EPSILON)
     classifier = make_convolutional()

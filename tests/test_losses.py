@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from adt_tf import losses
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 LOSSES = {
     "cross_entropy": losses.cross_entropy,

@@ -8,7 +8,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import attacks
 from adt_tf.serving import loading
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from adt_tf.report import (
 from adt_tf.report.analyses import Analysis
 from adt_tf.report.pictures import draw_images
 from adt_tf.runs import provenance, workdir
-from tests import browser
+from tests.support import browser
 
 NAMES = ("alpha", "<b>beta</b>")
 # 20 examples: right when clean, under FGSM, under PGD-20.

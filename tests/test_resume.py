@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests import runs
+from tests.support import runs
 
 METHODS = list(runs.METHODS)
 AT_RANDOM = [(m, i) for i, m in enumerate(sorted(METHODS * 4))]

@@ -21,7 +21,7 @@ from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
 from adt_tf.runs import evaluation_job, experiment, workdir
 from adt_tf.serving import loading
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 ROOT = pathlib.Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("adt_tf/**/*.py"), *ROOT.glob("scripts/*.py")])

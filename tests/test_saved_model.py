@@ -8,7 +8,7 @@ from PIL import Image
 
 import adt_tf
 from adt_tf.serving import saved_model
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests import runs
-from tests.conftest import fill
+from tests.support import runs
+from tests.support.disks import fill
 
 ROOT = pathlib.Path(__file__).parents[1]
 TINY = [

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import adt_tf
-from tests.conftest import make_convolutional
+from tests.support.models import make_convolutional
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -28,7 +28,7 @@ def serve(path, requests, threads=8):
     done = subprocess.run(
         [
             sys.executable,
-            ROOT / "tests" / "hostile_client.py",
+            ROOT / "tests" / "support" / "hostile_client.py",
             str(path),
             str(requests),
             str(threads),

@@ -6,7 +6,7 @@ import tensorflow as tf
 from adt_tf import seeds
 from adt_tf.attacks.autoattack_parts.square import Square, patch_shares, square
 from adt_tf.threat_models import Linf
-from tests.conftest import make_linear
+from tests.support.models import make_linear
 
 EPSILON = 0.1
 

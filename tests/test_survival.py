@@ -18,8 +18,8 @@ from adt_tf.runs import claiming
 from adt_tf.runs.checkpoint_schedule import Policy
 from adt_tf.runs.experiment import Experiment
 from adt_tf.threat_models import Linf
-from tests.conftest import make_convolutional
-from tests.runs import differences
+from tests.support.models import make_convolutional
+from tests.support.runs import differences
 
 STEPS = 4  # of an epoch
 

@@ -12,11 +12,12 @@ the verdict on each example; `compare` tests two reports against each other;
 """
 
 from adt_tf.evaluation.loop import evaluate
-from adt_tf.evaluation.outcome import NATURAL, Report, compare
+from adt_tf.evaluation.outcome import NATURAL, ROBUST, Report, compare
 from adt_tf.evaluation.statistics import mcnemar, wilson_interval
 
 __all__ = [
     "NATURAL",
+    "ROBUST",
     "Report",
     "compare",
     "evaluate",

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import keras
 
 from adt_tf import precision
-from adt_tf.networks import arguments
+from adt_tf.checks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import batch_normalization, convolution
 

@@ -15,7 +15,7 @@ import random
 
 import keras
 
-from adt_tf.networks import arguments
+from adt_tf.checks import arguments
 
 
 class Initializers:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import keras
 
-from adt_tf.networks import arguments
+from adt_tf.checks import arguments
 from adt_tf.networks.preactivation import Stage, preactivation_network
 
 

@@ -57,7 +57,7 @@ class Run:
         """Natural, under each attack, and A_rob."""
         return {
             **self.report.accuracy,
-            evaluation.report.ROBUST: self.report.robust_accuracy,
+            evaluation.ROBUST: self.report.robust_accuracy,
         }
 
     @property

@@ -46,9 +46,7 @@ def draw(
     records = []
     for label, run in rows.items():
         report = evaluations.read(study, run, seed, "paper")["report"]
-        accuracy = report.accuracy | {
-            evaluation.report.ROBUST: report.robust_accuracy
-        }
+        accuracy = report.accuracy | {evaluation.ROBUST: report.robust_accuracy}
         entropy = float(arrays[f"figure5-entropy-{run}"]["entropy"])
         records.append(
             entropy_weight.Record(

@@ -1,6 +1,6 @@
 """One and two devices in one process, step by step; prints JSON.
 
-    python tests/distributed_steps.py METHOD STEPS
+    python tests/support/distributed_steps.py METHOD STEPS
 
 For each step: the largest difference, from one device, of the classifier's
 weights and statistics, of the attack networks' ones, and of the attack

@@ -5,7 +5,7 @@ Each row: a name, the script and its arguments, and a pattern of the message.
 none may come into being.
 """
 
-from tests.bad_files import TINY
+from tests.support.bad_files import TINY
 
 TRAIN = ["train", *TINY, "--workdir={f}/new"]
 SMALL = ["train", *TINY, "--train_examples=20", "--batch_size=10"]

@@ -1,7 +1,7 @@
 """Runs a notebook of plain Python, and keeps what its cells print and show.
 
-    python tests/notebook.py docs/tutorial.ipynb          # stores the outputs
-    python tests/notebook.py docs/tutorial.ipynb --check  # runs it only
+    python tests/support/notebook.py docs/tutorial.ipynb  # stores the outputs
+    python tests/support/notebook.py docs/tutorial.ipynb --check  # runs it only
 
 Cells run in order in one namespace, as in a fresh kernel: what goes to the
 standard output is kept, and the value of a last expression. Magics, which

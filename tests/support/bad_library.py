@@ -23,7 +23,7 @@ from adt_tf import (
 from adt_tf.runs import evaluation_job
 from adt_tf.serving import loading
 from adt_tf.threat_models import Linf
-from tests.conftest import make_convolutional, make_linear
+from tests.support.models import make_convolutional, make_linear
 
 GOOD = np.zeros([5, 8, 8, 1], "float32"), np.arange(5)
 NUMBERED = data.ImageData(np.zeros([10, 4, 4, 1]), np.arange(10) % 2, 2, "ten")

@@ -1,6 +1,6 @@
 """Sends a SavedModel mixed requests from several threads; knows no adt_tf.
 
-python tests/hostile_client.py SAVED_MODEL REQUESTS THREADS
+python tests/support/hostile_client.py SAVED_MODEL REQUESTS THREADS
 
 Prints one line of JSON: how many were answered and refused, the requests whose
 outcome is not the one to expect, and the process's memory.

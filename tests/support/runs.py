@@ -12,7 +12,7 @@ import time
 import keras
 import tensorflow as tf
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 # Everything that a run can carry over from step to step takes part: momentum,
 # a schedule, averaged weights, augmentation, validation, the best.
 COMMON = [

@@ -1,6 +1,6 @@
 """Trains as scripts/train.py does, and writes the weights of all networks.
 
-    python tests/distributed_run.py OUTPUT.npz WORKDIR FLAGS...
+    python tests/support/distributed_run.py OUTPUT.npz WORKDIR FLAGS...
 
 LOGICAL_DEVICES=n makes n devices of the CPU; ATTACK_RATE=r trains the attack's
 networks by plain SGD. Of several workers the chief writes. With "-" for OUTPUT
@@ -12,7 +12,7 @@ import pathlib
 import runpy
 import sys
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "scripts")]
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / "scripts")]
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 

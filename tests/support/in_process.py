@@ -16,7 +16,7 @@ from unittest import mock
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 
 

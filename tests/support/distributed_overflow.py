@@ -1,6 +1,6 @@
 """Two replicas take two steps with loss scaling; prints JSON.
 
-    python tests/distributed_overflow.py
+    python tests/support/distributed_overflow.py
 
 In the second step the gradient of one replica overflows. For each step: the
 weight as each replica has it, and the loss scale.

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import evaluation
-from tests.conftest import make_convolutional
-from tests.in_process import SCRIPTS
+from tests.support.in_process import SCRIPTS
+from tests.support.models import make_convolutional
 
 TINY = [
     "--dataset=digits",

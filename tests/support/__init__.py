@@ -1,0 +1,1 @@
+"""What tests share: models, runs, tables of bad input, programs to start."""

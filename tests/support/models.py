@@ -1,0 +1,47 @@
+"""Small classifiers with known weights."""
+
+import keras
+import numpy as np
+
+
+def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):
+    model = keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Flatten(),
+            keras.layers.Dense(num_classes),
+        ]
+    )
+    generator = np.random.default_rng(seed)
+    model.set_weights(
+        [generator.normal(size=w.shape) for w in model.get_weights()]
+    )
+    return model
+
+
+def make_convolutional(seed=0):
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Conv2D(8, 3, padding="same"),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Conv2D(8, 3, strides=2),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Flatten(),
+            layers.Dense(10),
+        ]
+    )
+    generator = np.random.default_rng(seed)
+    # Positive, because some of them are variances.
+    model.set_weights(
+        [
+            generator.uniform(0.1, 0.9, size=w.shape)
+            if w.ndim == 1
+            else generator.normal(scale=0.3, size=w.shape)
+            for w in model.get_weights()
+        ]
+    )
+    return model
