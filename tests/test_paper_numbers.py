@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from adt_tf.reproduction import paper
+from adt_tf.reproduction import paper_numbers
 
 ROOT = pathlib.Path(__file__).parents[1]
 SOURCE = ROOT.parent / "shared" / "paper" / "adt.tex"
@@ -101,10 +101,10 @@ def source():
 
 
 @pytest.mark.parametrize(
-    "name", [k for k in paper.NUMBERS if k.startswith("table")]
+    "name", [k for k in paper_numbers.NUMBERS if k.startswith("table")]
 )
 def test_table_is_that_of_the_paper(name, source):
-    record = paper.NUMBERS[name]
+    record = paper_numbers.NUMBERS[name]
     expected = parse(source, record["label"])
     if name == "table11":
         expected = transposed(expected)
@@ -114,13 +114,13 @@ def test_table_is_that_of_the_paper(name, source):
 def test_numbers_in_the_text_are_those_of_the_paper(source):
     text = re.sub(r"\s+", " ", source)
     assert "over $100$ test images is $1.95$, which is $1.56$ for PGD" in text
-    assert paper.NUMBERS["figure1"]["rows"] == {
+    assert paper_numbers.NUMBERS["figure1"]["rows"] == {
         "samples": {"distance": 1.95},
         "PGD": {"distance": 1.56},
     }
     assert r"is nearly $5\times$ slower than AT\textsubscript{PGD}" in text
     assert r"nearly $2\times$ faster than AT\textsubscript{PGD}" in text
-    assert paper.NUMBERS["figure7"]["rows"] == {
+    assert paper_numbers.NUMBERS["figure7"]["rows"] == {
         "ADT-EXP": {"ratio": 5.0},
         "ADT-EXP-AM": {"ratio": 0.5},
         "ADT-IMP-AM": {"ratio": 0.5},
@@ -128,5 +128,5 @@ def test_numbers_in_the_text_are_those_of_the_paper(source):
 
 
 def test_the_file_is_plain_json():
-    path = pathlib.Path(paper.__file__).with_name("paper_numbers.json")
-    assert json.loads(path.read_text()) == paper.NUMBERS
+    path = pathlib.Path(paper_numbers.__file__).with_name("paper_numbers.json")
+    assert json.loads(path.read_text()) == paper_numbers.NUMBERS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from adt_tf.reproduction.targets import TARGETS
+from adt_tf.reproduction.catalogue import TARGETS
 from tests.test_scripts import ROOT, fails, run
 
 TINY = ("--scale=tiny", "--epochs=1")
@@ -122,7 +122,7 @@ def test_killed_and_continued_gives_the_same_table(everything, tmp_path):
         lambda: list(runs.glob("adt_exp_am/*unfinished*")),
         lambda: (runs / "adt_imp_am" / "classifier.keras").exists(),
         lambda: (runs / "at_pgd" / "flags.txt").exists(),
-        lambda: (output / "parts" / "figure6-at_pgd.npz").exists(),
+        lambda: (output / "measurements" / "figure6-at_pgd.npz").exists(),
     ):
         with subprocess.Popen(
             command,

@@ -13,19 +13,21 @@ from scipy import stats
 
 from adt_tf import attacks, evaluation, methods, reproduction
 from adt_tf.reproduction import (
+    attack_runs,
     claims,
     costs,
-    evaluations,
-    paired,
-    paper,
-    parts,
+    measurements,
+    paired_differences,
+    paper_numbers,
     plan,
     registry,
     scales,
-    tables,
 )
+from adt_tf.reproduction.catalogue import TARGETS
+from adt_tf.reproduction.claims import of_figures
+from adt_tf.reproduction.claims.answers import NO, UNCLEAR, YES
 from adt_tf.reproduction.figures import diversity
-from adt_tf.reproduction.targets import TARGETS
+from adt_tf.reproduction.tables import accuracies
 from adt_tf.runs import workdir as workdirs
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -77,15 +79,15 @@ def test_every_table_and_figure_is_a_target():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_and_columns_are_the_papers(name):
-    theirs, target = paper.numbers(name), TARGETS[name]
+    theirs, target = paper_numbers.rows(name), TARGETS[name]
     assert set(target.rows) == set(theirs)
     runs = [run for run in target.rows.values() if run]
     assert set(runs) <= set(registry.RUNS)
-    assert set(target.compared) | set(target.compared.values()) <= set(theirs)
+    assert set(target.baselines) | set(target.baselines.values()) <= set(theirs)
     protocol = scales.get("paper").protocols[target.protocol]
     for row in theirs.values():
         for column in set(row) - {"A_nat", "A_rob"}:
-            assert tables._ATTACKS[column] in protocol.attacks
+            assert accuracies.COLUMNS[column] in protocol.attacks
 
 
 @pytest.mark.parametrize("scale", scales.SCALES)
@@ -210,14 +212,14 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
         )
 
     monkeypatch.setattr(figure.diversity, "measure_diversity", measured)
-    (part,) = figure.parts(made, rows)
-    found = part.measure()
+    (measurement,) = figure.measurements(made, rows)
+    found = measurement.measure()
     epsilon = made.epsilon("standard")
     for attack, name, reduction in zip(
         drawn, (figure.SAMPLES, figure.SUMMED), ("mean", "sum"), strict=True
     ):
         expected = methods.adt_exp(epsilon, entropy_reduction=reduction).attack
-        assert repr(attack) == repr(expected) == part.settings[name]
+        assert repr(attack) == repr(expected) == measurement.settings[name]
         assert (attack.num_steps, attack.num_samples) == (7, 5)
         assert attack.entropy_weight == 0.01
         assert attack.family.entropy_reduction == reduction
@@ -240,17 +242,17 @@ def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
         True,
         {},
     )
-    path = evaluations.path(made, run, seed, protocol)
+    path = attack_runs.path(made, run, seed, protocol)
     path.parent.mkdir(parents=True, exist_ok=True)
     values = {
-        "command": evaluations.command(made, run, seed, protocol),
+        "command": attack_runs.command(made, run, seed, protocol),
         "classifier": classifier,
         **report.to_dict(),
     }
     path.write_text(json.dumps(values))
 
 
-def fake_table6(made, lead, labels=("AT-PGD", *claims.OURS)):
+def fake_table6(made, lead, labels=("AT-PGD", *registry.OURS)):
     for label in labels:
         run = TARGETS["table6"].rows[label]
         for seed in made.seeds:
@@ -272,7 +274,7 @@ def fake_table6(made, lead, labels=("AT-PGD", *claims.OURS)):
 def test_table_shows_ours_and_theirs(study):
     made = study("mini")
     fake_table6(made, 0.05)
-    tables.write(made, "table6", TARGETS["table6"])
+    accuracies.write(made, "table6", TARGETS["table6"])
     text = (made.output / "table6.md").read_text()
     assert text.startswith("# Table 6: ")
     low, high = evaluation.wilson_interval(450, 1000)
@@ -294,10 +296,10 @@ def test_trades_is_attacked_with_the_epsilon_of_table_10(study):
     made = study("paper")
     run = "trades-adt_exp-beta6"
     assert made.config(run, 0)["epsilon"] == 0.031
-    words = evaluations.command(made, run, 0, "paper").split()
+    words = attack_runs.command(made, run, 0, "paper").split()
     assert f"--epsilon={8 / 255!r}" in words
     for scale, name in (("paper", "adt_exp"), ("mini", run)):
-        text = evaluations.command(study(scale), name, 0, "paper")
+        text = attack_runs.command(study(scale), name, 0, "paper")
         assert "--epsilon" not in text
         epsilon = study(scale).config(name, 0)["epsilon"]
         assert epsilon == pytest.approx(8 / 255, rel=1e-6)
@@ -306,7 +308,7 @@ def test_trades_is_attacked_with_the_epsilon_of_table_10(study):
 def test_table_of_seeds_and_rows(study):
     made = study("mini", seeds=(0, 1, 2), rows=("rice-at_pgd", "rice-adt_exp"))
     fake_table6(made, 0.0, ("AT-PGD", "ADT-EXP"))
-    tables.write(made, "table6", TARGETS["table6"])
+    accuracies.write(made, "table6", TARGETS["table6"])
     text = (made.output / "table6-seeds0_1_2.md").read_text()
     assert "| AT-PGD | 81.0 ± 1.0 | 50.0 ± 0.0 |" in text
     # What is missing has the paper's numbers alone.
@@ -327,7 +329,7 @@ def test_seeds_are_compared_by_student(study):
             names = ("natural", "PGD-10", "PGD-20", "PGD-100")
             shares = dict.fromkeys(names, 0.5 + more)
             fake_evaluation(made, run, seed, "rice", shares)
-    tables.write(made, "table6", TARGETS["table6"])
+    accuracies.write(made, "table6", TARGETS["table6"])
     text = (made.output / "table6-seeds0_1_2.md").read_text()
     half = 4.30265 / math.sqrt(3)  # of Student's table
     t = 5 * math.sqrt(3)
@@ -341,10 +343,10 @@ def test_seeds_are_compared_by_student(study):
 def test_table_keeps_rows_that_are_not_asked_for_again(study):
     made = study("mini")
     fake_table6(made, 0.05)
-    tables.write(made, "table6", TARGETS["table6"])
+    accuracies.write(made, "table6", TARGETS["table6"])
     before = (made.output / "table6.md").read_text()
     some = study("mini", rows=("rice-at_pgd",))
-    tables.write(some, "table6", TARGETS["table6"])
+    accuracies.write(some, "table6", TARGETS["table6"])
     assert (made.output / "table6.md").read_text() == before
     assert "--rows" not in before
 
@@ -356,7 +358,7 @@ def test_table_names_what_its_paired_share_stands_under(study):
     shares = {"natural": 0.9} | dict.fromkeys(names, 0.5)
     for run in TARGETS["table2"].rows.values():
         fake_evaluation(made, run, 0, "paper", shares)
-    tables.write(made, "table2", TARGETS["table2"])
+    accuracies.write(made, "table2", TARGETS["table2"])
     text = (made.output / "table2.md").read_text()
     assert "under each of fgsm, pgd-20, pgd-100, mim-20, cw-30, fea-5," in text
 
@@ -365,33 +367,33 @@ def test_table_says_what_is_weaker(study):
     made = study("mini")
     for run in TARGETS["table3"].rows.values():
         fake_evaluation(made, run, 0, "spsa", {"natural": 0.9, "SPSA-256": 0.5})
-    tables.write(made, "table3", TARGETS["table3"])
+    accuracies.write(made, "table3", TARGETS["table3"])
     text = (made.output / "table3.md").read_text()
     assert "the first 200 test images" in text
     assert re.search(r"\| AT-PGD \| 50.0 ± 3.1 \| - \| - \| - \|", text)
     made = study("tiny")
-    heading = tables._heading("FeaAttack", made.scale.protocols["paper"])
+    heading = accuracies._heading("FeaAttack", made.scale.protocols["paper"])
     assert heading == "FeaAttack (here fea-2)"
 
 
 def test_evaluation_is_reused_only_if_it_is_the_same(study):
     made = study("mini")
     fake_evaluation(made, "at_pgd", 0, "spsa", {"natural": 0.9, "SPSA": 0.5})
-    assert evaluations.is_evaluated(made, "at_pgd", 0, "spsa")
+    assert attack_runs.is_evaluated(made, "at_pgd", 0, "spsa")
     # The same workdir at another scale, or with another classifier.
-    assert not evaluations.is_evaluated(study("tiny"), "at_pgd", 0, "spsa")
+    assert not attack_runs.is_evaluated(study("tiny"), "at_pgd", 0, "spsa")
     (made.workdir("at_pgd", 0) / "classifier.keras").write_text("another")
-    assert not evaluations.is_evaluated(made, "at_pgd", 0, "spsa")
+    assert not attack_runs.is_evaluated(made, "at_pgd", 0, "spsa")
 
 
 def test_paired_difference_is_students():
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(2, 30))
-    gap = paired.difference(a, b)
+    gap = paired_differences.difference(a, b)
     interval = stats.ttest_rel(a, b).confidence_interval(0.95)
     np.testing.assert_allclose(gap[1:], [interval.low, interval.high])
     with pytest.raises(ValueError, match="two or more pairs"):
-        paired.difference([1.0], [2.0])
+        paired_differences.difference([1.0], [2.0])
 
 
 def _climb(share):
@@ -438,9 +440,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", CASES)
-@pytest.mark.parametrize(
-    "effect, answer", [(1, claims.YES), (-1, claims.NO), (0, claims.UNCLEAR)]
-)
+@pytest.mark.parametrize("effect, answer", [(1, YES), (-1, NO), (0, UNCLEAR)])
 def test_claims_are_judged_by_their_statistic(target, effect, answer, study):
     made = study()
     made.output.mkdir()
@@ -451,7 +451,7 @@ def test_claims_are_judged_by_their_statistic(target, effect, answer, study):
     one = next(v for v in verdicts if v.target == target)
     assert one.answer == answer, one.statistic
     others = [v for v in verdicts if v is not one]
-    assert all(v.answer == claims.UNCLEAR for v in others)
+    assert all(v.answer == UNCLEAR for v in others)
     missing = ("has not been run", "its runs have not been evaluated")
     assert all(v.statistic.endswith(missing) for v in others)
 
@@ -462,7 +462,7 @@ def test_claims_of_several_seeds_read_the_first_ones_figures(study):
     path = made.output / "figure1-seeds1.json"
     path.write_text(json.dumps(CASES["figure1"](1)))
     (verdict,) = [v for v in claims.judge(made) if v.target == "figure1"]
-    assert verdict.answer == claims.YES
+    assert verdict.answer == YES
     claims.write(made, "claims", TARGETS["claims"])
     assert "with seed 1" in (made.output / "claims-seeds1.md").read_text()
 
@@ -479,22 +479,22 @@ def test_claims_are_not_read_off_a_figure_of_other_classifiers(study):
     def judged():
         return next(v for v in claims.judge(made) if v.target == "figure1")
 
-    assert judged().answer == claims.YES
+    assert judged().answer == YES
     (workdir / "classifier.keras").write_bytes(b"another")
     verdict = judged()
-    assert verdict.answer == claims.UNCLEAR
+    assert verdict.answer == UNCLEAR
     assert "make it again" in verdict.statistic
 
 
-def test_damaged_parts_are_measured_again(study):
+def test_damaged_measurements_are_measured_again(study):
     made = study()
-    part = parts.Part("x", lambda: {"value": 3}, ())
-    part.load(made)
-    path = made.output / "parts" / "x.npz"
+    measurement = measurements.Measurement("x", lambda: {"value": 3}, ())
+    measurement.load(made)
+    path = made.output / "measurements" / "x.npz"
     for damaged in (b"", path.read_bytes()[:100], b"no archive"):
         path.write_bytes(damaged)
-        assert not part.is_there(made)
-        assert part.load(made)["value"] == 3
+        assert not measurement.is_there(made)
+        assert measurement.load(made)["value"] == 3
 
 
 def test_any_failure_leaves_the_other_targets(study, monkeypatch, capfd):
@@ -533,13 +533,20 @@ def test_rows_that_are_no_runs_are_refused(study):
         study(rows=("at_pgd", "atpgd"))
 
 
-def test_parts_of_another_seed_have_a_file_of_their_own(study):
+def test_measurements_of_another_seed_have_a_file_of_their_own(study):
     one, other = study(), study(seeds=(1,))
     for made in (one, other):
-        part = parts.Part("x", lambda made=made: {"seed": made.seeds[0]}, ())
-        assert part.load(made)["seed"] == made.seeds[0]
-    part = parts.Part("x", lambda: pytest.fail("measured again"), ())
-    assert part.load(one)["seed"] == 0 and part.load(other)["seed"] == 1
+        measurement = measurements.Measurement(
+            "x", lambda made=made: {"seed": made.seeds[0]}, ()
+        )
+        assert measurement.load(made)["seed"] == made.seeds[0]
+    measurement = measurements.Measurement(
+        "x", lambda: pytest.fail("measured again"), ()
+    )
+    assert (
+        measurement.load(one)["seed"] == 0
+        and measurement.load(other)["seed"] == 1
+    )
 
 
 def test_figure6_keeps_each_images_climb(study):
@@ -562,19 +569,19 @@ def test_figure6_keeps_each_images_climb(study):
 def test_convergence_near_its_bounds_needs_images():
     """95.5 % of a noisy climb of few images tell neither yes nor no."""
     climb = {"AT-PGD": _climb(0.955)}
-    answer, told = claims._converges(None, {"climb": climb})
-    assert answer == claims.UNCLEAR and "100 images: AT-PGD 95.5 % [" in told
-    answer, _ = claims._converges(None, {"climb": {"AT-PGD": _climb(1.0)}})
-    assert answer == claims.YES
-    answer, told = claims._converges(None, {"loss": {}})
-    assert answer == claims.UNCLEAR and "make it again" in told
+    answer, told = of_figures.converges(None, {"climb": climb})
+    assert answer == UNCLEAR and "100 images: AT-PGD 95.5 % [" in told
+    answer, _ = of_figures.converges(None, {"climb": {"AT-PGD": _climb(1.0)}})
+    assert answer == YES
+    answer, told = of_figures.converges(None, {"loss": {}})
+    assert answer == UNCLEAR and "make it again" in told
 
 
 def test_entropy_that_all_but_grows_is_not_told():
     """One of ten pairs the wrong way round: p is 0.08, two-sided."""
     found = {"entropy_weight": [0, 1, 2, 3, 4], "entropy": [0, 2, 1, 3, 4]}
-    answer, told = claims._grows(None, found)
-    assert answer == claims.UNCLEAR and "two-sided p 0.083" in told
+    answer, told = of_figures.grows(None, found)
+    assert answer == UNCLEAR and "two-sided p 0.083" in told
 
 
 def test_equal_models_are_seldom_refuted():
@@ -583,23 +590,23 @@ def test_equal_models_are_seldom_refuted():
     answers = []
     for _ in range(300):
         values = dict(zip(FIVE, generator.normal(size=(5, 50)), strict=True))
-        answers.append(claims._flatter(None, {"eigenvalues": values})[0])
-    assert answers.count(claims.NO) <= 0.04 * len(answers)
-    assert claims.YES not in answers
+        answers.append(of_figures.flatter(None, {"eigenvalues": values})[0])
+    assert answers.count(NO) <= 0.04 * len(answers)
+    assert YES not in answers
 
 
 @pytest.mark.parametrize(
     "shares, answer",
     [
-        ((0.53, 0.53, 0.53), claims.YES),
-        ((0.53, 0.53, 0.5), claims.UNCLEAR),
-        ((0.53, 0.53, 0.47), claims.NO),
+        ((0.53, 0.53, 0.53), YES),
+        ((0.53, 0.53, 0.5), UNCLEAR),
+        ((0.53, 0.53, 0.47), NO),
     ],
 )
 def test_claim_about_robustness(shares, answer, study):
     made, runs = study(), ("at_pgd", "adt_exp", "adt_exp_am", "adt_imp_am")
     for run, share in zip(runs, (0.5, *shares), strict=True):
-        assert claims.judge(made)[0].answer == claims.UNCLEAR
+        assert claims.judge(made)[0].answer == UNCLEAR
         outcomes = {"natural": 1, "FGSM": 0.9, "PGD-20": share}
         fake_evaluation(made, run, 0, "paper", outcomes)
     verdict = claims.judge(made)[0]
@@ -609,7 +616,7 @@ def test_claim_about_robustness(shares, answer, study):
 @pytest.mark.parametrize("target", ["table1", "table5", "table11", "figure5"])
 @pytest.mark.parametrize(
     "effect, answer",
-    [(0.03, claims.YES), (0, claims.UNCLEAR), (-0.03, claims.NO)],
+    [(0.03, YES), (0, UNCLEAR), (-0.03, NO)],
 )
 def test_claims_about_robustness_name_runs_of_their_target(
     target, effect, answer, study
@@ -642,12 +649,12 @@ _NO_GAP[480:500], _NO_GAP[500:520] = 0, 1
 @pytest.mark.parametrize(
     "exp, answer",
     [
-        (0.4, claims.YES),
-        (0.5, claims.YES),
-        (0.502, claims.UNCLEAR),
-        (_NO_GAP, claims.UNCLEAR),
-        (0.505, claims.NO),
-        (0.6, claims.NO),
+        (0.4, YES),
+        (0.5, YES),
+        (0.502, UNCLEAR),
+        (_NO_GAP, UNCLEAR),
+        (0.505, NO),
+        (0.6, NO),
     ],
 )
 def test_claim_about_attacks(exp, answer, study):
@@ -661,7 +668,7 @@ def test_claim_about_attacks(exp, answer, study):
 
 def test_claim_about_attacks_takes_the_rows_that_are_there(study):
     verdict = _judge_table4(study(), 0.4, ["at_pgd"])
-    assert verdict.answer == claims.YES
+    assert verdict.answer == YES
     assert verdict.statistic.endswith("; AT-PGD -10.0")
     assert "Standard" not in verdict.statistic
 

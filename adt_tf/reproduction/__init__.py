@@ -2,21 +2,26 @@
 
     reproduction.reproduce(["table1", "figure2"], study)
 
-A target is data (`targets`): its rows are runs, its columns attacks, or it
-names an analysis. A scale is data too (`scales`): which flagfiles the runs
-have, and how many images are attacked how hard. `plan` puts both together into
-runs, evaluations and results, each of which is made only if it is missing.
-Training is `adt_tf.runs.experiment`, evaluation
-`adt_tf.runs.evaluation_job`, the figures are `adt_tf.analysis`:
-there is no second path for any of them.
+A target is data: the rows of a table (`tables`) are runs, its columns attacks;
+a figure (`figures`) names an analysis; `claims` are answered from both. A scale
+is data too (`scales`): which flagfiles the runs have, and how many images are
+attacked how hard. `steps` puts both together into runs, evaluations and
+measurements, each of which is made only if it is missing. Training is
+`adt_tf.runs.experiment`, evaluation `adt_tf.runs.evaluation_job`, the figures
+are `adt_tf.analysis`: there is no second path for any of them.
 
-Parts: `study` is where all of it lies; `runs` trains, `evaluations` attacks,
-`figures` analyses, `tables` writes, `costs` estimates times, `claims` asks
-whether what the paper says in words is seen. `paper` has the paper's numbers.
+Modules by role:
+
+- What is made: `catalogue` of `tables`, `figures` and `claims`; `paper_numbers`
+  has the paper's own numbers. Their docstrings tell how to add one.
+- What it is made of: `registry` of runs at `scales`, all in one `study`.
+- Making it: `plan` of `steps`: `train_runs`, `attack_runs`, `measurements`;
+  `costs` estimates times with a `stopwatch`.
+- Writing it: `documents`, and `paired_differences` with their intervals.
 """
 
+from adt_tf.reproduction.catalogue import choose
 from adt_tf.reproduction.plan import describe, reproduce
 from adt_tf.reproduction.study import Configuration, Study
-from adt_tf.reproduction.targets import choose
 
 __all__ = ["Configuration", "Study", "choose", "describe", "reproduce"]

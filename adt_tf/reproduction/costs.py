@@ -1,8 +1,7 @@
 """How long things take: seconds of a training step and of a gradient.
 
-    book = Book("build/mini")
-    book.step(config)            # Cost(seconds=0.52, source="run at_pgd"), or
-    book.measure_step(config)    # takes a few steps of it here and now
+    book = Book("build/mini", measure=True)
+    book.step(config)            # Cost(seconds=0.52, source="run at_pgd")
 
 costs.json in the study's directory keeps what is known: from finished runs,
 and else from steps that were measured for a plan. An estimate is a number of
@@ -58,10 +57,17 @@ class Cost(NamedTuple):
 
 
 class Book:
-    """The costs known in a study's directory."""
+    """The costs known in a study's directory.
 
-    def __init__(self, output: str | pathlib.Path):
+    Args:
+        output: The directory.
+        measure: Whether a cost that is not known is measured when it is asked
+            for, by a few steps of it here and now.
+    """
+
+    def __init__(self, output: str | pathlib.Path, *, measure: bool = False):
         self._path = pathlib.Path(output) / "costs.json"
+        self._measure = measure
         self._values = {"steps": {}, "gradients": {}}
         self._read()
 
@@ -70,14 +76,18 @@ class Book:
             self._values |= json.loads(self._path.read_text())
 
     def step(self, config: dict[str, Any]) -> Cost | None:
-        """The cost of a training step, or None if it is not known."""
-        found = self._values["steps"].get(_step_key(config))
-        return Cost(**found) if found else None
+        """Returns the cost of a training step, or None if it is not known."""
+        known = self._values["steps"].get(_step_key(config))
+        if known:
+            return Cost(**known)
+        return self._measure_step(config) if self._measure else None
 
-    def gradient(self, network: str) -> Cost | None:
-        """The cost of a gradient of one image, or None."""
-        found = self._values["gradients"].get(network)
-        return Cost(**found) if found else None
+    def gradient(self, config: dict[str, Any]) -> Cost | None:
+        """Returns the cost of a gradient of one image, or None."""
+        known = self._values["gradients"].get(config["network"])
+        if known:
+            return Cost(**known)
+        return self._measure_gradient(config) if self._measure else None
 
     def note_step(
         self, config: dict[str, Any], seconds: float, source: str
@@ -86,13 +96,17 @@ class Book:
 
         What else a machine does can only make a step longer.
         """
-        known = self.step(config)
-        if known and known.seconds <= seconds:
-            return
-        self._note("steps", _step_key(config), seconds, source)
+        key = _step_key(config)
+        known = self._values["steps"].get(key)
+        if not known or seconds < known["seconds"]:
+            self._note("steps", key, seconds, source)
 
-    def measure_step(self, config: dict[str, Any]) -> Cost:
+    def _measure_step(self, config: dict[str, Any]) -> Cost:
         """Takes a few steps of a run, on random images of its size."""
+        print(
+            f"Timing a step of {config['method']} on {config['network']}",
+            flush=True,
+        )
         images = _images_to_time(config)
         timed = stopwatch.time_steps({"run": {**config, "batch_size": images}})
         seconds = timed["run"].min() * config["batch_size"] / images
@@ -100,7 +114,7 @@ class Book:
         self.note_step(config, seconds, source)
         return Cost(seconds, source)
 
-    def measure_gradient(self, config: dict[str, Any]) -> Cost:
+    def _measure_gradient(self, config: dict[str, Any]) -> Cost:
         """Runs PGD for a few steps on the run's network."""
         images = _images_to_time(config)
         classifier, x, y = stopwatch.classifier_and_batch(config, images)

@@ -15,7 +15,7 @@ from adt_tf.reproduction.scales import Scale
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class StudyRun:
     """A training run at any scale.
 
     Attributes:
@@ -67,9 +67,9 @@ _RICE = (
     "--validation_examples={validation_examples}",
 )
 
-RUNS: dict[str, Run] = {
+RUNS: dict[str, StudyRun] = {
     **{
-        name: Run(f"cifar10/{name}", name)
+        name: StudyRun(f"cifar10/{name}", name)
         for name in (
             "standard",
             "at_fgsm",
@@ -81,12 +81,12 @@ RUNS: dict[str, Run] = {
         )
     },
     **{
-        f"{data}-{name}": Run(f"{folder}/{name}", name, data)
+        f"{data}-{name}": StudyRun(f"{folder}/{name}", name, data)
         for data, folder in (("cifar100", "cifar100"), ("svhn", "svhn_cropped"))
         for name in ("standard", "at_pgd", *OURS.values())
     },
     **{
-        f"trades-{name}-beta{beta}": Run(
+        f"trades-{name}-beta{beta}": StudyRun(
             f"trades/{name}_beta{beta}",
             "trades" if name == "trades" else f"{name}_trades",
             changes=(f"--beta={beta}",),
@@ -96,15 +96,15 @@ RUNS: dict[str, Run] = {
         for beta in (1, 6)
         for name in ("trades", *OURS.values())
     },
-    "rice-at_pgd": Run(
+    "rice-at_pgd": StudyRun(
         "rice/at_pgd", "at_pgd", changes=(*_RICE, "--num_steps=10")
     ),
     **{
-        f"rice-{name}": Run(f"rice/{name}", name, changes=_RICE)
+        f"rice-{name}": StudyRun(f"rice/{name}", name, changes=_RICE)
         for name in OURS.values()
     },
     **{
-        f"adt_exp_am-lambda{weight}": Run(
+        f"adt_exp_am-lambda{weight}": StudyRun(
             "cifar10/adt_exp_am",
             "adt_exp_am",
             flags=(f"--entropy_weight={weight}",),

@@ -41,7 +41,7 @@ class Study:
 
     Args:
         scale: Its size.
-        output: Its directory: runs/, parts/, and what the targets write.
+        output: Its directory: runs/, measurements/, and what the targets write.
         configure: From the arguments of scripts/train.py to a configuration.
         seeds: Every run of a table is trained with each of them; a figure is
             about the first.
@@ -79,9 +79,8 @@ class Study:
 
     def arguments(self, run: str, seed: int) -> list[str]:
         """The flags of scripts/train.py for a run, but for its workdir."""
-        chosen = registry.RUNS[run]
         return [
-            *chosen.arguments(self.scale),
+            *registry.RUNS[run].arguments(self.scale),
             *([f"--seed={seed}"] if seed else []),
             *self.flags,
         ]
@@ -122,7 +121,7 @@ class Study:
             return test
         return workdirs.load_data(config, "test", num_examples)
 
-    def chosen(self, rows: Rows) -> dict[str, str | None]:
+    def rows_to_make(self, rows: Rows) -> dict[str, str | None]:
         """The rows that are asked for."""
         if self.rows is None:
             return dict(rows)

@@ -9,30 +9,30 @@ import numpy as np
 from adt_tf import attacks
 from adt_tf.analysis import convergence
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 _CONVERGENCE_STEPS = 100
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """EXP's loss and accuracy after each step, for each model."""
     seed, count = study.seeds[0], study.scale.images["figure6"]
 
     def measure(run):
-        found = convergence.measure_convergence(
+        result = convergence.measure_convergence(
             {run: study.classifier(run, seed)},
             study.images("figure6", run),
             attacks.exp(study.epsilon(run), num_steps=_CONVERGENCE_STEPS),
             verbose=True,
         )
         return {
-            "image_loss": found.image_loss[0],
-            "accuracy": found.accuracy[0],
+            "image_loss": result.image_loss[0],
+            "accuracy": result.accuracy[0],
         }
 
     return [
-        Part(
+        Measurement(
             f"figure6-{run}",
             lambda run=run: measure(run),
             (run,),
@@ -47,12 +47,12 @@ def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Figure 6: loss and accuracy against the number of steps."""
-    found = [arrays[f"figure6-{run}"] for run in rows.values()]
-    losses = np.stack([one["image_loss"] for one in found])
+    measured_runs = [arrays[f"figure6-{run}"] for run in rows.values()]
+    losses = np.stack([one["image_loss"] for one in measured_runs])
     results = convergence.Convergence(
         tuple(rows),
         losses.mean(axis=1),
-        np.stack([one["accuracy"] for one in found]),
+        np.stack([one["accuracy"] for one in measured_runs]),
         f"EXP-{_CONVERGENCE_STEPS}",
         losses.shape[1],
         0,

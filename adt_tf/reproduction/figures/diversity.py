@@ -6,9 +6,9 @@ from typing import Any
 
 from adt_tf import attacks, methods
 from adt_tf.analysis import diversity
-from adt_tf.reproduction import paper
+from adt_tf.reproduction import paper_numbers
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 PGD, SAMPLES, SUMMED = (
@@ -31,36 +31,36 @@ def _attacks(study: Study, rows: Rows) -> dict[str, Any]:
     }
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """PGD's restarts and EXP's samples around the same images."""
     ((_, run),) = rows.items()
     count, samples = study.scale.images["figure1"], study.scale.num_samples
-    chosen = _attacks(study, rows)
+    compared_attacks = _attacks(study, rows)
 
     def measure():
-        found = diversity.measure_diversity(
+        result = diversity.measure_diversity(
             study.classifier(run, study.seeds[0]),
             study.images("figure1", run),
             [
                 (diversity.restarts if name == PGD else diversity.samples)(
                     attack, name
                 )
-                for name, attack in chosen.items()
+                for name, attack in compared_attacks.items()
             ],
             num_samples=samples,
             verbose=True,
         )
         return {
-            "names": found.names,
-            "distances": found.distances,
-            "projections": found.projections,
-            "explained": found.explained,
-            "success": found.success,
-            "right": found.right,
+            "names": result.names,
+            "distances": result.distances,
+            "projections": result.projections,
+            "explained": result.explained,
+            "success": result.success,
+            "right": result.right,
         }
 
     return [
-        Part(
+        Measurement(
             "figure1",
             measure,
             (run,),
@@ -68,13 +68,16 @@ def parts(study: Study, rows: Rows) -> list[Part]:
                 "images": count,
                 "samples": samples,
                 "fooled": "of those right when clean",
-                **{name: repr(attack) for name, attack in chosen.items()},
+                **{
+                    name: repr(attack)
+                    for name, attack in compared_attacks.items()
+                },
             },
             gradients=count
             * sum(
                 attack.num_steps
                 * (samples if name == PGD else attack.num_samples)
-                for name, attack in chosen.items()
+                for name, attack in compared_attacks.items()
             ),
         )
     ]
@@ -84,12 +87,12 @@ def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Figure 1: the projections, and the mean pairwise distance."""
-    found = dict(arrays["figure1"])
+    fields = dict(arrays["figure1"])
     results = diversity.Diversity(
-        tuple(found.pop("names").tolist()), **found, seed=0
+        tuple(fields.pop("names").tolist()), **fields, seed=0
     )
     diversity.draw_diversity(results, study.file("figure1.png"))
-    theirs = paper.numbers("figure1")
+    theirs = paper_numbers.rows("figure1")
     lines = markdown_table(
         ["perturbations", "mean l2 distance", "paper", "fool (%)"],
         [
@@ -104,8 +107,8 @@ def draw(
             for name in results.names
         ],
     )
-    chosen = _attacks(study, rows)
-    pgd, learned = chosen[PGD], chosen[SAMPLES]
+    compared_attacks = _attacks(study, rows)
+    pgd, learned = compared_attacks[PGD], compared_attacks[SAMPLES]
     lines += [
         "",
         "Fool: the share of perturbations that are misclassified, of the "
@@ -117,7 +120,9 @@ def draw(
         f"PGD takes {pgd.num_steps} steps.",
     ]
     values = results.to_dict() | {
-        "attacks": {name: repr(attack) for name, attack in chosen.items()},
+        "attacks": {
+            name: repr(attack) for name, attack in compared_attacks.items()
+        },
         "distances": dict(
             zip(results.names, results.distances.tolist(), strict=True)
         ),

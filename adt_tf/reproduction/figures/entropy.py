@@ -6,18 +6,18 @@ from typing import Any
 
 from adt_tf import evaluation
 from adt_tf.analysis import entropy_weight
-from adt_tf.reproduction import evaluations, runs
+from adt_tf.reproduction import attack_runs, train_runs
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """The mean entropy of each run's own distributions."""
     seed, count = study.seeds[0], study.scale.images["figure5"]
 
     def measure(run):
-        attack = runs.load_attack(study, run, seed)
+        attack = train_runs.load_attack(study, run, seed)
         value = entropy_weight.mean_entropy(
             study.classifier(run, seed),
             study.images("figure5", run),
@@ -27,7 +27,7 @@ def parts(study: Study, rows: Rows) -> list[Part]:
         return {"entropy": value}
 
     return [
-        Part(
+        Measurement(
             f"figure5-entropy-{run}",
             lambda run=run: measure(run),
             (run,),
@@ -45,7 +45,7 @@ def draw(
     seed = study.seeds[0]
     records = []
     for label, run in rows.items():
-        report = evaluations.read(study, run, seed, "paper")["report"]
+        report = attack_runs.report(study, run, seed, "paper")
         accuracy = report.accuracy | {evaluation.ROBUST: report.robust_accuracy}
         entropy = float(arrays[f"figure5-entropy-{run}"]["entropy"])
         records.append(

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from adt_tf.analysis import epoch_time
-from adt_tf.reproduction import paper, stopwatch
+from adt_tf.reproduction import paper_numbers, stopwatch
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 _TIMED_ROUNDS = 5
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """Steps of all methods in turns: all have equally many in an epoch."""
     timing = study.scale.timing
 
@@ -33,7 +33,7 @@ def parts(study: Study, rows: Rows) -> list[Part]:
         }
 
     return [
-        Part(
+        Measurement(
             "figure7",
             measure,
             (),
@@ -50,7 +50,7 @@ def draw(
     names = list(rows)
     seconds = arrays["figure7"]["seconds"]
     ratios = seconds / seconds[names.index("AT-PGD")]
-    theirs = paper.numbers("figure7")
+    theirs = paper_numbers.rows("figure7")
     aims = [theirs.get(name, {}).get("ratio", np.nan) for name in names]
     results = epoch_time.EpochTimes(
         tuple(rows.values()),

@@ -9,45 +9,45 @@ import numpy as np
 from adt_tf import data
 from adt_tf.analysis import hessian, loss_surface
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """The loss around one image, and each model's eigenvalues."""
     seed, count = study.seeds[0], study.scale.images["figure2"]
     first = next(iter(rows.values()))
 
     def surfaces():
         x, y = data.as_arrays(study.images("figure2", first))
-        found = loss_surface.measure_loss_surfaces(
+        result = loss_surface.measure_loss_surfaces(
             study.classifiers(rows), (x[0], y[0]), epsilon=study.epsilon(first)
         )
         return {
-            "names": found.names,
-            "offsets": found.offsets,
-            "loss": found.loss,
-            "epsilon": found.epsilon,
+            "names": result.names,
+            "offsets": result.offsets,
+            "loss": result.loss,
+            "epsilon": result.epsilon,
         }
 
     def eigenvalues(run):
-        found = hessian.measure_eigenvalues(
+        result = hessian.measure_eigenvalues(
             {run: study.classifier(run, seed)},
             study.images("figure2", run),
             verbose=True,
         )
-        return {"eigenvalues": found.eigenvalues[0]}
+        return {"eigenvalues": result.eigenvalues[0]}
 
     points = len(loss_surface.OFFSETS) ** 2
     return [
-        Part(
+        Measurement(
             "figure2-surface",
             surfaces,
             tuple(rows.values()),
             gradients=len(rows) * points / 3,
         ),
         *(
-            Part(
+            Measurement(
                 f"figure2-hessian-{run}",
                 lambda run=run: eigenvalues(run),
                 (run,),
@@ -64,12 +64,12 @@ def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Figure 2: surfaces to one scale; mean and deviation of eigenvalues."""
-    found = arrays["figure2-surface"]
+    surface = arrays["figure2-surface"]
     surfaces = loss_surface.LossSurfaces(
-        tuple(found["names"].tolist()),
-        found["offsets"],
-        found["loss"],
-        float(found["epsilon"]),
+        tuple(surface["names"].tolist()),
+        surface["offsets"],
+        surface["loss"],
+        float(surface["epsilon"]),
         0,
     )
     loss_surface.draw_loss_surfaces(surfaces, study.file("figure2.png"))

@@ -7,34 +7,34 @@ from typing import Any
 from adt_tf import attacks
 from adt_tf.analysis import transfer
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.parts import Arrays, Part
+from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.study import Rows, Study
 
 _TRANSFERRED = ("pgd-20", "mim-20")
 
 
-def parts(study: Study, rows: Rows) -> list[Part]:
+def measurements(study: Study, rows: Rows) -> list[Measurement]:
     """Every model attacked, and all it finds shown to every other."""
     count = study.scale.images["figure4"]
     first = next(iter(rows.values()))
 
     def measure(attack):
-        found = transfer.measure_transfer(
+        result = transfer.measure_transfer(
             study.classifiers(rows),
             study.images("figure4", first),
             attacks.get(attack, study.epsilon(first)),
             verbose=True,
         )
         return {
-            "names": found.names,
-            "accuracy": found.accuracy,
-            "natural": found.natural,
-            "attack": found.attack,
-            "num_examples": found.num_examples,
+            "names": result.names,
+            "accuracy": result.accuracy,
+            "natural": result.natural,
+            "attack": result.attack,
+            "num_examples": result.num_examples,
         }
 
     return [
-        Part(
+        Measurement(
             f"figure4-{attack}",
             lambda attack=attack: measure(attack),
             tuple(rows.values()),
@@ -53,13 +53,13 @@ def draw(
     for attack, name in zip(
         _TRANSFERRED, ("figure4.png", "figure4-mim.png"), strict=True
     ):
-        found = arrays[f"figure4-{attack}"]
+        matrix = arrays[f"figure4-{attack}"]
         results = transfer.TransferMatrix(
-            tuple(found["names"].tolist()),
-            found["accuracy"],
-            found["natural"],
-            str(found["attack"]),
-            int(found["num_examples"]),
+            tuple(matrix["names"].tolist()),
+            matrix["accuracy"],
+            matrix["natural"],
+            str(matrix["attack"]),
+            int(matrix["num_examples"]),
             0,
         )
         transfer.draw_transfer(results, study.file(name))

@@ -1,7 +1,7 @@
 """A measurement that is kept, so that a figure need not be begun anew.
 
-part = Part("figure2-hessian-at_pgd", measure, runs=("at_pgd",))
-part.load(study)      # from parts/, or measured and put there
+measurement = Measurement("figure2-hessian-at_pgd", measure, runs=("at_pgd",))
+measurement.load(study)      # from measurements/, or measured and put there
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Arrays = Mapping[str, Mapping[str, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """One measurement of a figure.
+class Measurement:
+    """Named arrays that a figure is drawn from.
 
     Attributes:
-        name: Of its file.
+        name: The name of its file.
         measure: Returns named arrays.
-        runs: Whose classifiers it looks at; trained anew, they are measured
-            anew.
-        settings: What else decides its result.
-        gradients: Of one image of the first run's network, for an estimate of
-            time.
-        steps: Training steps of each run, for the same.
+        runs: The runs whose classifiers are measured; trained anew, they are
+            measured anew.
+        settings: What else decides the result.
+        gradients: Number of gradients of one image of the first run's network,
+            for an estimate of time.
+        steps: Number of training steps of each run, for the same.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Part:
         return self._read(study)
 
     def _read(self, study: Study) -> dict[str, np.ndarray] | None:
-        found = files.read_arrays(self._path(study)) or {}
-        settings = str(found.pop("settings", ""))
-        return found if settings == self._settings(study) else None
+        arrays = files.read_arrays(self._path(study)) or {}
+        settings = str(arrays.pop("settings", ""))
+        return arrays if settings == self._settings(study) else None
 
     def _path(self, study: Study) -> pathlib.Path:
         seed = study.seeds[0]
         suffix = f"-seed{seed}" if seed else ""
-        return study.output / "parts" / f"{self.name}{suffix}.npz"
+        return study.output / "measurements" / f"{self.name}{suffix}.npz"
 
     def _settings(self, study: Study) -> str:
         seed = study.seeds[0]

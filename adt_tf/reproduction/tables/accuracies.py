@@ -1,4 +1,4 @@
-"""The tables of accuracies: ours, and the paper's below each row."""
+"""Writes a table of accuracies: ours, and the paper's below each row."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import numpy as np
 
 from adt_tf import evaluation
 from adt_tf.evaluation.outcome import RIGHT, ROBUST
-from adt_tf.reproduction import documents, evaluations, paired, paper
+from adt_tf.reproduction import (
+    attack_runs,
+    documents,
+    paired_differences,
+    paper_numbers,
+)
 from adt_tf.reproduction.study import Study
+from adt_tf.reproduction.target import Target
 
 #: From the paper's columns to the attacks of the protocols.
-_ATTACKS = {
+COLUMNS = {
     "FGSM": "fgsm",
     "PGD-10": "pgd-10",
     "PGD-20": "pgd-20",
@@ -31,24 +37,24 @@ _ATTACKS = {
 _MISSING = "-"
 
 
-def write(study: Study, name: str, target: Any) -> None:
+def write(study: Study, name: str, target: Target) -> None:
     """Writes a table from the evaluations of its runs that are there.
 
     Rows that were not asked for this time stay in it if they were before.
     """
-    theirs = paper.numbers(name)
+    theirs = paper_numbers.rows(name)
     rows = {
         label: run
         for label, run in target.rows.items()
         if run is not None
         and all(
-            evaluations.is_evaluated(study, run, seed, target.protocol)
+            attack_runs.is_evaluated(study, run, seed, target.protocol)
             for seed in study.seeds
         )
     }
     columns = list(next(iter(theirs.values())))
     protocol = study.scale.protocols[target.protocol]
-    found = {
+    accuracies = {
         label: [
             _accuracies(study, run, seed, target.protocol, columns)
             for seed in study.seeds
@@ -58,8 +64,8 @@ def write(study: Study, name: str, target: Any) -> None:
     body = []
     for label in target.rows:
         ours = [
-            _cell([seed[column] for seed in found[label]])
-            if label in found
+            _cell([seed[column] for seed in accuracies[label]])
+            if label in accuracies
             else _MISSING
             for column in columns
         ]
@@ -74,7 +80,7 @@ def write(study: Study, name: str, target: Any) -> None:
     lines += compared
     lines += ["", "Measured by:", ""]
     lines += [
-        f"- `{evaluations.command(study, run, seed, target.protocol)}`"
+        f"- `{attack_runs.command(study, run, seed, target.protocol)}`"
         for run in rows.values()
         for seed in study.seeds
     ]
@@ -84,10 +90,10 @@ def write(study: Study, name: str, target: Any) -> None:
     documents.write(
         dataclasses.replace(study, rows=shown),
         name,
-        f"{paper.NUMBERS[name]['source']}: {target.title}",
+        f"{paper_numbers.NUMBERS[name]['source']}: {target.title}",
         lines,
         {
-            "accuracy": found,
+            "accuracy": accuracies,
             "paper": {label: theirs[label] for label in target.rows},
             "compared": values,
         },
@@ -98,7 +104,7 @@ def _accuracies(
     study: Study, run: str, seed: int, protocol: str, columns: Sequence[str]
 ) -> dict[str, dict[str, float] | None]:
     """For each column the accuracy and its interval in %, or None."""
-    report = evaluations.read(study, run, seed, protocol)["report"]
+    report = attack_runs.report(study, run, seed, protocol)
     attacks = study.scale.protocols[protocol].attacks
     # The report has the attacks' full names, in the protocol's order.
     names = dict(zip(attacks, list(report.outcomes)[1:], strict=True))
@@ -106,7 +112,7 @@ def _accuracies(
 
     def measured(column):
         name = {"A_nat": evaluation.NATURAL, "A_rob": ROBUST}.get(
-            column, names.get(_ATTACKS.get(column))
+            column, names.get(COLUMNS.get(column))
         )
         if name is None:
             return None
@@ -135,7 +141,7 @@ def _cell(measured: Sequence[dict[str, float] | None]) -> str:
 
 def _heading(column: str, protocol: Any) -> str:
     """A column, and what stands for it where that is weaker."""
-    attack = _ATTACKS.get(column)
+    attack = COLUMNS.get(column)
     used = protocol.attacks.get(attack, attack)
     return column if used == attack else f"{column} (here {used})"
 
@@ -163,34 +169,32 @@ def _reading(study: Study, protocol: Any) -> list[str]:
     return text
 
 
-def _notes(target: Any) -> list[str]:
+def _notes(target: Target) -> list[str]:
     return ["", target.note] if target.note else []
 
 
 def _compared(
-    study: Study, target: Any, protocol: Any, rows: dict[str, str]
+    study: Study, target: Target, protocol: Any, rows: dict[str, str]
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Paired differences: does a row stand under all attacks more often?"""
     values = []
-    for label, other in target.compared.items():
+    for label, other in target.baselines.items():
         if label not in rows or other not in rows:
             continue
         gaps = []
         for seed in study.seeds:
             reports = [
-                evaluations.read(study, rows[k], seed, target.protocol)[
-                    "report"
-                ]
+                attack_runs.report(study, rows[k], seed, target.protocol)
                 for k in (label, other)
             ]
             robust = [report.robust == RIGHT for report in reports]
-            gap = paired.difference(*robust)
+            gap = paired_differences.difference(*robust)
             p_value = evaluation.compare(*reports)[ROBUST].p_value
             values.append(_paired(label, other, seed, gap, p_value))
             gaps.append(gap.mean)
         if len(gaps) > 1:
-            gap = paired.difference(gaps, np.zeros(len(gaps)))
-            p_value = paired.p_value(gaps)
+            gap = paired_differences.difference(gaps, np.zeros(len(gaps)))
+            p_value = paired_differences.p_value(gaps)
             values.append(_paired(label, other, "all", gap, p_value))
     if not values:
         return [], []

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
 from adt_tf.reproduction import documents
 from adt_tf.reproduction.study import Study
+from adt_tf.reproduction.target import Target
 
-#: Of a CIFAR image.
+#: The shape of a CIFAR image.
 _SHAPE = (32, 32, 3)
 
 
-def write(study: Study, name: str, target: Any) -> None:
+def write(study: Study, name: str, target: Target) -> None:
     """Lists the layers with weights of the networks as they are built."""
     lines, values = [target.note, ""], {}
     for label, build in target.networks.items():

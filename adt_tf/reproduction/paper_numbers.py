@@ -1,6 +1,6 @@
 """The paper's own numbers, as data.
 
-    numbers("table1")["AT-PGD"]["PGD-20"]        # 50.03
+    rows("table1")["AT-PGD"]["PGD-20"]        # 50.03
 
 They are in paper_numbers.json, each table with the label that it has in the
 paper's source. Figures 2, 4, 5 and 6 are printed there without numbers.
@@ -17,12 +17,12 @@ NUMBERS: dict[str, dict[str, Any]] = json.loads(
 )
 
 
-def numbers(target: str) -> dict[str, dict[str, float]]:
+def rows(target: str) -> dict[str, dict[str, float]]:
     """Returns {row: {column: number}} of a table or figure.
 
     Example:
 
-    >>> numbers("table1")["AT-PGD"]["PGD-20"]
+    >>> rows("table1")["AT-PGD"]["PGD-20"]
     50.03
     """
     if target not in NUMBERS:

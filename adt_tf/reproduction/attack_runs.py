@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gc
 import pathlib
-from typing import Any
 
+from adt_tf import evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import evaluation_job
@@ -56,9 +56,11 @@ def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
     )
 
 
-def read(study: Study, run: str, seed: int, protocol: str) -> dict[str, Any]:
-    """The verdicts, under "report", and what is said beside them."""
-    return evaluation_job.read(path(study, run, seed, protocol))
+def report(
+    study: Study, run: str, seed: int, protocol: str
+) -> evaluation.Report:
+    """Returns the verdicts on a run."""
+    return evaluation_job.read(path(study, run, seed, protocol))["report"]
 
 
 def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:

@@ -1,0 +1,165 @@
+"""The steps of a target: training its rows, attacking and measuring them.
+
+    for step in list_steps("table1", study):
+        if not step.is_done():
+            step.work()
+
+A step that has been done is not done again, whichever target asked for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from adt_tf.reproduction import attack_runs, costs, train_runs
+from adt_tf.reproduction.catalogue import TARGETS
+from adt_tf.reproduction.measurements import Measurement
+from adt_tf.reproduction.study import Study
+
+_TRAIN_SIZES = {
+    "cifar10": 50_000,
+    "cifar100": 50_000,
+    "svhn_cropped": 73_257,
+    "digits": 1_297,
+}
+_TEST_SIZES = {"svhn_cropped": 26_032, "digits": 500}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Something to do, once.
+
+    Attributes:
+        kind: "train", "attack" or "measure".
+        name: The run, the run and its protocol, or the measurement.
+        is_done: Tells whether it is there already.
+        work: Does it.
+        estimate: From the known costs to seconds, and how they come about.
+    """
+
+    kind: str
+    name: str
+    is_done: Callable[[], bool]
+    work: Callable[[], Any]
+    estimate: Callable[[costs.Book], tuple[float, str] | None]
+
+
+def list_steps(name: str, study: Study) -> list[Step]:
+    """Everything that a target needs, in order."""
+    target, steps = TARGETS[name], []
+    rows = target.rows
+    if target.is_table_of_runs:
+        rows = study.rows_to_make(rows)
+    seeds = study.seeds[:1] if target.figure else study.seeds
+    for run in filter(None, rows.values()):
+        for seed in seeds:
+            if target.trained:
+                steps.append(_train(study, run, seed))
+            if target.protocol:
+                steps.append(_attack(study, run, seed, target.protocol))
+    if target.figure:
+        steps += [
+            _measure(study, measurement)
+            for measurement in target.figure.measurements(study, target.rows)
+        ]
+    return steps
+
+
+def _train(study: Study, run: str, seed: int) -> Step:
+    def estimate(book):
+        config = study.config(run, seed)
+        cost = book.step(config)
+        epochs = config["epochs"] - train_runs.epochs_done(
+            study.workdir(run, seed)
+        )
+        count = epochs * _steps_per_epoch(config)
+        return cost and (
+            count * cost.seconds,
+            f"{count} steps of {cost.seconds:.3g} s, {cost.source}",
+        )
+
+    return Step(
+        "train",
+        study.workdir(run, seed).name,
+        lambda: train_runs.is_trained(study, run, seed),
+        lambda: train_runs.train(study, run, seed),
+        estimate,
+    )
+
+
+def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
+    scale = study.scale
+    rules = scale.protocols[protocol]
+
+    def estimate(book):
+        config = study.config(run, seed)
+        cost = book.gradient(config)
+        if cost is None:
+            return None
+        count = rules.test_examples or _TEST_SIZES.get(
+            config["dataset"], 10_000
+        )
+        each = sum(map(costs.gradients_of, rules.attacks.values()))
+        seconds = count * each * cost.seconds
+        reason = (
+            f"at most {count} x {each:.0f} gradients of {cost.seconds:.3g} s"
+        )
+        for attack in ("exp-am", "imp-am"):
+            if attack in rules.attacks.values():
+                twin = study.config(f"adt_{attack.replace('-', '_')}", seed)
+                step = book.step(twin)
+                if step is None:
+                    return None
+                epochs = scale.attack_epochs
+                seconds += epochs * _steps_per_epoch(config) * step.seconds
+                reason += f"; {attack}'s generator {epochs} epochs"
+        return seconds, reason
+
+    return Step(
+        "attack",
+        f"{study.workdir(run, seed).name} by {protocol}",
+        lambda: attack_runs.is_evaluated(study, run, seed, protocol),
+        lambda: attack_runs.evaluate(study, run, seed, protocol),
+        estimate,
+    )
+
+
+def _measure(study: Study, measurement: Measurement) -> Step:
+    def estimate(book):
+        config = study.config(
+            (measurement.runs or ("at_pgd",))[0], study.seeds[0]
+        )
+        if measurement.steps:
+            config = config | {
+                k: v
+                for k, v in study.scale.timing.items()
+                if config[k] is not None
+            }
+            cost = book.step(config)
+            # All five methods together take some eight times AT-PGD's step.
+            return cost and (
+                8 * measurement.steps * cost.seconds,
+                f"{measurement.steps} rounds of steps",
+            )
+        cost = book.gradient(config)
+        return cost and (
+            measurement.gradients * cost.seconds,
+            f"{measurement.gradients:.0f} gradients of {cost.seconds:.3g} s",
+        )
+
+    return Step(
+        "measure",
+        measurement.name,
+        lambda: measurement.is_there(study),
+        lambda: measurement.load(study),
+        estimate,
+    )
+
+
+def _steps_per_epoch(config: dict[str, Any]) -> int:
+    size = config["train_examples"]
+    if size is None:
+        size = _TRAIN_SIZES[config["dataset"]] - config["validation_examples"]
+    return size // config["batch_size"]
