@@ -25,7 +25,8 @@ TF_ENABLE_ONEDNN_OPTS ?= 1
 export TF_CPP_MIN_LOG_LEVEL TF_ENABLE_ONEDNN_OPTS
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quickstart test test-slow lint format bench build clean
+.PHONY: help venv quickstart test test-slow tutorial lint format bench \
+  build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' \
@@ -52,6 +53,9 @@ test: $(STAMP) ## run the tests, without the slow ones (ARGS="..." goes to pytes
 
 test-slow: $(STAMP) ## run the tests that take minutes
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
+
+tutorial: $(STAMP) ## run docs/tutorial.ipynb and store its outputs
+	$(PY) -m tests.support.notebook docs/tutorial.ipynb
 
 lint: $(STAMP) ## check style and formatting, change nothing
 	$(PY) -m ruff check .

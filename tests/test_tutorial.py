@@ -2,43 +2,42 @@
 
 import ast
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
+import nbformat
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[1]
-NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
+from tests.support import notebook
+
+NOTEBOOK = pathlib.Path(__file__).parents[1] / "docs" / "tutorial.ipynb"
 
 
-def read():
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    cells = notebook["cells"]
-    return notebook, [c for c in cells if c["cell_type"] == "code"]
+def stored():
+    """The notebook as it lies in the repository, and its code cells."""
+    contents = nbformat.read(NOTEBOOK, as_version=4)
+    return contents, [c for c in contents.cells if c.cell_type == "code"]
 
 
 def test_it_is_a_notebook_of_plain_python():
-    notebook, cells = read()
-    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
-    names = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(names)) == len(names)
+    contents, cells = stored()
+    nbformat.validate(contents)
+    assert (contents.nbformat, contents.nbformat_minor) == (4, 5)
     for cell in cells:
-        ast.parse("".join(cell["source"]))
+        ast.parse(cell.source)
 
 
 def test_its_outputs_come_from_one_run_and_name_no_machine():
-    _, cells = read()
-    counts = [cell["execution_count"] for cell in cells]
-    assert counts == list(range(1, len(cells) + 1))
-    outputs = [output for cell in cells for output in cell["outputs"]]
+    _, cells = stored()
+    assert [c.execution_count for c in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
     assert any("image/png" in o.get("data", {}) for o in outputs)
-    kinds = {o["output_type"] for o in outputs}
-    assert kinds == {"stream", "execute_result"}
+    kinds = {o.output_type for o in outputs}
+    assert kinds == {"stream", "execute_result", "display_data"}
+    assert {o.name for o in outputs if o.output_type == "stream"} == {"stdout"}
     texts = "".join(
-        "".join(o.get("text", []) or o["data"]["text/plain"]) for o in outputs
+        o.text if o.output_type == "stream" else o.data["text/plain"]
+        for o in outputs
     )
     assert not re.search(r"(?<![\w.])/[a-z]+/", texts)
     assert "A_rob" in texts and "build/tutorial/report/index.html" in texts
@@ -46,15 +45,7 @@ def test_its_outputs_come_from_one_run_and_name_no_machine():
 
 @pytest.mark.slow
 def test_it_runs_and_leaves_a_report_and_a_saved_model(tmp_path):
-    done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "notebook.py", NOTEBOOK, "--check"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    notebook.execute(NOTEBOOK, tmp_path)
     folder = tmp_path / "build" / "tutorial"
     page = (folder / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count("adt_exp</strong> is the most robust") == 1

@@ -1,77 +1,54 @@
-"""Runs a notebook of plain Python, and keeps what its cells print and show.
+"""Runs a notebook by nbclient, and stores what its cells print and show.
 
-    python tests/support/notebook.py docs/tutorial.ipynb  # stores the outputs
-    python tests/support/notebook.py docs/tutorial.ipynb --check  # runs it only
-
-Cells run in order in one namespace, as in a fresh kernel: what goes to the
-standard output is kept, and the value of a last expression. Magics, which
-would need a kernel, are refused by Python's own grammar.
+python -m tests.support.notebook docs/tutorial.ipynb  # make tutorial
 """
 
-import ast
-import base64
-import contextlib
-import io
-import json
+import os
 import pathlib
 import sys
 
-from matplotlib.figure import Figure
+import nbclient
+import nbformat
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
-def run(cells):
-    """Runs the code cells in place, and fills in their outputs."""
-    namespace = {"__name__": "__main__"}
-    count = 0
-    for cell in cells:
-        if cell["cell_type"] != "code":
-            continue
-        count += 1
-        tree = ast.parse("".join(cell["source"]), f"cell {count}")
-        last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr):
-            last = ast.Expression(tree.body.pop().value)
-        printed, value = io.StringIO(), None
-        with contextlib.redirect_stdout(printed):
-            exec(compile(tree, f"cell {count}", "exec"), namespace)
-            if last is not None:
-                value = eval(compile(last, f"cell {count}", "eval"), namespace)
-        cell["execution_count"] = count
-        cell["outputs"] = list(_outputs(printed.getvalue(), value, count))
+def execute(path, directory):
+    """Returns the notebook as it is after a run in a fresh kernel.
+
+    Messages on the standard error, which differ from machine to machine, are
+    left out.
+
+    Args:
+        path: The notebook, which is not changed.
+        directory: Where its cells run.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: If a cell raises.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    metadata = dict(notebook.metadata)
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(directory)}},
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    notebook.metadata = metadata
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if output.get("name") != "stderr"
+            ]
+    return notebook
 
 
-def _outputs(printed, value, count):
-    if printed:
-        yield {
-            "output_type": "stream",
-            "name": "stdout",
-            "text": printed.splitlines(keepends=True),
-        }
-    if value is not None:
-        yield {
-            "output_type": "execute_result",
-            "execution_count": count,
-            "metadata": {},
-            "data": _shown(value),
-        }
-
-
-def _shown(value):
-    shown = {"text/plain": repr(value).splitlines(keepends=True)}
-    if isinstance(value, Figure):
-        file = io.BytesIO()
-        value.savefig(file, format="png", dpi=90, metadata={"Software": None})
-        shown["image/png"] = base64.b64encode(file.getvalue()).decode()
-    return shown
-
-
-def main(path, *arguments):
-    path = pathlib.Path(path)
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    run(notebook["cells"])
-    if "--check" not in arguments:
-        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-        path.write_text(text, encoding="utf-8")
+def main(path):
+    nbformat.write(execute(path, ROOT), path)
 
 
 if __name__ == "__main__":
