@@ -246,6 +246,14 @@ def set_unless_given(path: pathlib.Path, known: Container[str]) -> None:
     for line in read_text(path).splitlines():
         if not line.startswith("--"):
             continue
+        if line.startswith("--data_dir=") and "://" in line:
+            if not flags.FLAGS["data_dir"].present:
+                raise ValueError(
+                    f"{path} says that the data lie on another machine, which "
+                    "only the command line may say. If you trust it, give the "
+                    f"same there: {line}"
+                )
+            continue
         name, equals, value = line.removeprefix("--").partition("=")
         if not equals:  # a boolean, written --name or --noname
             value = "true" if name in known else "false"
@@ -255,7 +263,8 @@ def set_unless_given(path: pathlib.Path, known: Container[str]) -> None:
                 f"{path} has a flag that this version does not know there: "
                 f"{line}"
             )
-        if not flags.FLAGS[name].present:
+        # What is downloaded is for the command line alone to say.
+        if name != "download" and not flags.FLAGS[name].present:
             try:
                 flags.FLAGS[name].parse(value)
             except flags.Error as error:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import re
 import tokenize
 import zipfile
 import zlib
 
 import numpy as np
-import tensorflow as tf
 
+from adt_tf.data import prepared
 from adt_tf.data.images import ImageData, validate_labels
 from adt_tf.files import first_line
 
@@ -73,10 +70,10 @@ def load(
     elif name.endswith(".npz"):
         images, labels, num_classes = _read_npz(name, source)
     else:
-        folder = _prepared_folder(name, data_dir, download)
+        folder = prepared.find(name, data_dir, download=download)
         # The choice of the validation split needs all labels.
         limit = None if held_out else num_examples
-        images, labels, num_classes = _read_tfds(folder, source, limit)
+        images, labels, num_classes = prepared.read(folder, source, limit)
     if held_out:
         if not 0 < held_out < len(labels):
             raise ValueError(
@@ -200,144 +197,3 @@ def test_share(name: str) -> tuple[int, int] | None:
 
 def _fifth(size: int) -> int:
     return max(1, size // 5)
-
-
-def _prepared_folder(name: str, data_dir: str | None, download: bool) -> str:
-    """Finds <data_dir>/<name>/<version>, the newest, without the network."""
-    data_dir = os.path.expanduser(
-        data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    )
-    versions = {}
-    for depth in ("*/*", "*/*/*"):
-        pattern = os.path.join(data_dir, depth, "dataset_info.json")
-        for path in tf.io.gfile.glob(pattern):
-            folder = os.path.dirname(path)
-            found = os.path.relpath(os.path.dirname(folder), data_dir)
-            version = os.path.basename(folder)
-            if re.fullmatch(r"\d+\.\d+\.\d+", version):
-                number = tuple(int(part) for part in version.split("."))
-                versions.setdefault(found, []).append((number, folder))
-    if name in versions:
-        return max(versions[name])[1]
-    if not download:
-        raise ValueError(
-            f"There is no data set {name!r}. Looked for a prepared "
-            f"{os.path.join(data_dir, name, '<version>')}; prepared there: "
-            f"{', '.join(sorted(versions)) or 'none'}. If it is elsewhere, "
-            "pass data_dir=... (--data_dir=...); to fetch it once, pass "
-            'download=True (--download), or run: python -c "from adt_tf '
-            f"import data; data.load({name!r}, data_dir={data_dir!r}, "
-            'download=True)". Other sources: "digits", or a path that ends '
-            "in .npz"
-        )
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder(name, data_dir=data_dir)
-    builder.download_and_prepare()
-    return str(builder.data_dir)
-
-
-def _read_tfds(
-    folder: str, source: str, limit: int | None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    import tensorflow_datasets as tfds
-
-    _check_features(folder)
-    try:
-        builder = tfds.builder_from_directory(folder)
-    except Exception as error:  # TFDS raises whatever its parsers do
-        raise ValueError(
-            f"Cannot read {folder!r} as a prepared data set: "
-            f"{first_line(error)}"
-        ) from error
-    features = dict(builder.info.features.items())
-    image, label = features.get("image"), features.get("label")
-    if (
-        not isinstance(image, tfds.features.Image)
-        or not isinstance(label, tfds.features.ClassLabel)
-        or None in image.shape
-        or source not in builder.info.splits
-    ):
-        raise ValueError(
-            "The data set must have images of one size, `image`, class "
-            "labels, `label`, and the splits train and test; bring it into "
-            f"this form and save it as .npz. Received: {folder!r} with "
-            f"{builder.info.features} and the splits "
-            f"{', '.join(builder.info.splits)}"
-        )
-    size = builder.info.splits[source].num_examples
-    size = size if limit is None else min(limit, size)
-    dataset = builder.as_dataset(
-        split=f"{source}[:{size}]",
-        decoders=tfds.decode.PartialDecoding({"image": True, "label": True}),
-        # One shard after the other: the order on the disk.
-        read_config=tfds.ReadConfig(
-            interleave_cycle_length=1, try_autocache=False
-        ),
-    )
-    images = np.empty([size, *image.shape], image.np_dtype)
-    labels = np.empty([size], np.int32)
-    start = 0
-    try:
-        for batch in dataset.batch(1000).as_numpy_iterator():
-            stop = start + len(batch["label"])
-            images[start:stop] = batch["image"]
-            labels[start:stop] = batch["label"]
-            start = stop
-    except tf.errors.OpError as error:
-        raise _damaged(folder, start, size, first_line(error)) from error
-    if start < size:
-        raise _damaged(folder, start, size, "there is no more")
-    return images, labels, label.num_classes
-
-
-def _check_features(folder: str) -> None:
-    """Refuses a data set that names Python code other than TFDS' own.
-
-    TFDS imports the classes that features.json names.
-    """
-    path = os.path.join(folder, "features.json")
-    if not os.path.isfile(path):
-        return
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    try:
-        named = _named_code(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"Cannot read {path}, which must be JSON: {first_line(error)}"
-        ) from error
-    foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
-    if foreign:
-        raise ValueError(
-            f"{path} names code that is not TensorFlow Datasets' own, so it "
-            f"is not read: {foreign[0]!r}"
-        )
-
-
-def _named_code(text: str) -> list[str]:
-    """All classes named in JSON, in every form that TFDS reads."""
-    named = []
-
-    def look(pairs):
-        for key, value in pairs:
-            if not isinstance(value, str):
-                continue
-            if key in ("pythonClassName", "python_class_name", "type"):
-                named.append(value)
-            elif value.lstrip().startswith(("{", "[")):
-                # A feature may keep its description as text that is JSON.
-                with contextlib.suppress(json.JSONDecodeError):
-                    named.extend(_named_code(value))
-
-    # Pairs, not a dictionary: of a key that is there twice it has the last.
-    json.loads(text, object_pairs_hook=look)
-    return named
-
-
-def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:
-    reason = re.sub(r"\{\{[^}]*\}\} ?", "", reason)  # the graph's node
-    return ValueError(
-        f"Cannot read {folder!r} beyond example {start} of {size}: {reason}. "
-        "The files are damaged or incomplete: prepare the data set again."
-    )

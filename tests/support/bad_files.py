@@ -138,10 +138,10 @@ def data_sets(folder):
     # Each names a class that TFDS would import, in a form that it reads.
     hostile = {
         "foreign": '"pythonClassName": "antigravity.Fly"',
-        "foreign snake": '"python_class_name": "antigravity.Fly"',
-        "foreign escaped": '"pythonClass\\u004eame": "antigravity.Fly"',
-        "foreign legacy": '{"type": "antigravity.Fly", "content": {}}',
-        "foreign text": json.dumps(
+        "foreign_snake": '"python_class_name": "antigravity.Fly"',
+        "foreign_escaped": '"pythonClass\\u004eame": "antigravity.Fly"',
+        "foreign_legacy": '{"type": "antigravity.Fly", "content": {}}',
+        "foreign_text": json.dumps(
             {"jsonFeature": {"json": '{"a": {"type": "antigravity.Fly"}}'}}
         ),
     }
@@ -171,16 +171,21 @@ def data_sets(folder):
     (folder / "features" / "1.0.0" / "features.json").write_text("{")
 
 
-def workdirs(folder):
-    (folder / "file").write_text("mine")
-    (folder / "full").mkdir()
-    (folder / "full" / "thesis.tex").write_text("mine")
+def resolved(*arguments):
+    """The flags.txt of a run."""
     sys.path.insert(0, str(SCRIPTS))
     try:
         import common
     finally:
         sys.path.remove(str(SCRIPTS))
-    flags = common.resolved_flags(common.parse_experiment(TINY))
+    return common.resolved_flags(common.parse_experiment(arguments))
+
+
+def workdirs(folder):
+    (folder / "file").write_text("mine")
+    (folder / "full").mkdir()
+    (folder / "full" / "thesis.tex").write_text("mine")
+    flags = resolved(*TINY)
     report = evaluation.Report(
         {"natural": np.int8([1, 0, 1]), "FGSM": np.int8([1, -1, 0])},
         {"FGSM": "<FGSM>"},

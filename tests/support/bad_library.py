@@ -197,17 +197,17 @@ ROWS = {
         "Cannot read .*gone.*damaged or incomplete",
     ),
     "a data set that names foreign code": (tfds("foreign"), FOREIGN),
-    "foreign code in snake case": (tfds("foreign snake"), FOREIGN),
-    "foreign code under an escaped name": (tfds("foreign escaped"), FOREIGN),
-    "foreign code in TFDS' older form": (tfds("foreign legacy"), FOREIGN),
-    "foreign code in JSON within JSON": (tfds("foreign text"), FOREIGN),
+    "foreign code in snake case": (tfds("foreign_snake"), FOREIGN),
+    "foreign code under an escaped name": (tfds("foreign_escaped"), FOREIGN),
+    "foreign code in TFDS' older form": (tfds("foreign_legacy"), FOREIGN),
+    "foreign code in JSON within JSON": (tfds("foreign_text"), FOREIGN),
     "a features.json that is no JSON": (
         tfds("features"),
         "Cannot read .*features.json, which must be JSON",
     ),
     "a dataset_info.json that is no JSON": (
         tfds("info"),
-        "Cannot read .*info.*as a prepared data set",
+        "Cannot read .*dataset_info.json, which must be JSON",
     ),
     "an unknown TFDS name": (tfds("nothing"), "no data set 'nothing'"),
     # Pipelines and datasets.

@@ -1,0 +1,226 @@
+"""Data sets that TensorFlow Datasets has prepared.
+
+    folder = find("cifar10", "~/tensorflow_datasets", download=False)
+    images, labels, num_classes = read(folder, "train", limit=None)
+
+TFDS imports the Python classes that the files of a data set name, and it finds
+these files by rules of its own. So TFDS is never given a name to look up: the
+folder is found here, and what its files name is checked before TFDS reads them.
+A download is left to TFDS' own code for a data set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from adt_tf.files import first_line
+
+# As TFDS writes them, without a namespace, a version or arguments.
+_NAME = re.compile(r"[A-Za-z]\w*(/[\w+-][\w+.-]*)?", re.ASCII)
+# The files in which a data set may name Python classes.
+_DESCRIPTIONS = ("features.json", "dataset_info.json")
+
+
+def find(name: str, data_dir: str | None, *, download: bool) -> str:
+    """Returns the folder <data_dir>/<name>/<version>, of the newest version.
+
+    Args:
+        name: Name of the data set, such as "cifar10" or "name/config".
+        data_dir: Directory of all data sets; None for TFDS' own default.
+        download: Whether TFDS fetches and prepares what is not there.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            'The data set must be "digits", a path that ends in .npz, or the '
+            "name of a data set of TensorFlow Datasets, as in cifar10 or "
+            "name/config, without a version or path (pass its directory as "
+            f"data_dir=..., or --data_dir=...). Received: {name!r}"
+        )
+    data_dir = os.path.expanduser(
+        data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    )
+    versions = _versions(data_dir)
+    if name in versions:
+        return max(versions[name])[1]
+    if download:
+        return _download(name, data_dir)
+    raise ValueError(
+        f"There is no data set {name!r}. Looked for a prepared "
+        f"{os.path.join(data_dir, name, '<version>')}; prepared there: "
+        f"{', '.join(sorted(versions)) or 'none'}. If it is elsewhere, "
+        "pass data_dir=... (--data_dir=...); to fetch it once, pass "
+        'download=True (--download), or run: python -c "from adt_tf '
+        f"import data; data.load({name!r}, data_dir={data_dir!r}, "
+        'download=True)". Other sources: "digits", or a path that ends '
+        "in .npz"
+    )
+
+
+def _versions(data_dir: str) -> dict[str, list[tuple[tuple[int, ...], str]]]:
+    """Returns the version and folder of all that is prepared, by name."""
+    versions = {}
+    for folder in _folders_with(
+        "dataset_info.json", data_dir, ("*/*", "*/*/*")
+    ):
+        name = os.path.relpath(os.path.dirname(folder), data_dir)
+        version = os.path.basename(folder)
+        if re.fullmatch(r"\d+\.\d+\.\d+", version):
+            number = tuple(int(part) for part in version.split("."))
+            versions.setdefault(name, []).append((number, folder))
+    return versions
+
+
+def _folders_with(file: str, root: str, depths: tuple[str, ...]) -> list[str]:
+    return [
+        os.path.dirname(path)
+        for depth in depths
+        for path in tf.io.gfile.glob(os.path.join(root, depth, file))
+    ]
+
+
+def _download(name: str, data_dir: str) -> str:
+    """Lets TFDS' own code for a data set fetch and prepare it."""
+    import tensorflow_datasets as tfds
+
+    dataset, _, config = name.partition("/")
+    try:
+        builder_class = tfds.builder_cls(dataset)
+    except ValueError as error:
+        raise ValueError(
+            f"The data set {name!r} is not prepared in {data_dir}, and it "
+            "cannot be downloaded: TensorFlow Datasets has no code for it. "
+            "https://www.tensorflow.org/datasets/catalog lists what it has."
+        ) from error
+    if config and config not in builder_class.builder_configs:
+        raise ValueError(
+            f"The data set {name!r} is not prepared in {data_dir}, and it "
+            "cannot be downloaded: TensorFlow Datasets knows these "
+            f"configurations of {dataset}: "
+            f"{', '.join(builder_class.builder_configs) or 'none'}."
+        )
+    root = os.path.join(data_dir, builder_class.name)
+    for file in _DESCRIPTIONS:
+        for folder in _folders_with(file, root, ("*", "*/*")):
+            _check_descriptions(folder)
+    arguments = {"config": config} if config else {}
+    builder = builder_class(data_dir=data_dir, **arguments)
+    builder.download_and_prepare()
+    return str(builder.data_dir)
+
+
+def read(
+    folder: str, source: str, limit: int | None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Reads a split into memory: images, labels and the number of classes.
+
+    Args:
+        folder: What `find` has returned.
+        source: Name of the split.
+        limit: How many examples to read; None for all.
+    """
+    import tensorflow_datasets as tfds
+
+    _check_descriptions(folder)
+    try:
+        builder = tfds.builder_from_directory(folder)
+    except Exception as error:  # TFDS raises whatever its parsers do
+        raise ValueError(
+            f"Cannot read {folder!r} as a prepared data set: "
+            f"{first_line(error)}"
+        ) from error
+    features = dict(builder.info.features.items())
+    image, label = features.get("image"), features.get("label")
+    if (
+        not isinstance(image, tfds.features.Image)
+        or not isinstance(label, tfds.features.ClassLabel)
+        or None in image.shape
+        or source not in builder.info.splits
+    ):
+        raise ValueError(
+            "The data set must have images of one size, `image`, class "
+            "labels, `label`, and the splits train and test; bring it into "
+            f"this form and save it as .npz. Received: {folder!r} with "
+            f"{builder.info.features} and the splits "
+            f"{', '.join(builder.info.splits)}"
+        )
+    size = builder.info.splits[source].num_examples
+    size = size if limit is None else min(limit, size)
+    dataset = builder.as_dataset(
+        split=f"{source}[:{size}]",
+        decoders=tfds.decode.PartialDecoding({"image": True, "label": True}),
+        # One shard after the other: the order on the disk.
+        read_config=tfds.ReadConfig(
+            interleave_cycle_length=1, try_autocache=False
+        ),
+    )
+    images = np.empty([size, *image.shape], image.np_dtype)
+    labels = np.empty([size], np.int32)
+    start = 0
+    try:
+        for batch in dataset.batch(1000).as_numpy_iterator():
+            stop = start + len(batch["label"])
+            images[start:stop] = batch["image"]
+            labels[start:stop] = batch["label"]
+            start = stop
+    except tf.errors.OpError as error:
+        raise _damaged(folder, start, size, first_line(error)) from error
+    if start < size:
+        raise _damaged(folder, start, size, "there is no more")
+    return images, labels, label.num_classes
+
+
+def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:
+    reason = re.sub(r"\{\{[^}]*\}\} ?", "", reason)  # the graph's node
+    return ValueError(
+        f"Cannot read {folder!r} beyond example {start} of {size}: {reason}. "
+        "The files are damaged or incomplete: prepare the data set again."
+    )
+
+
+def _check_descriptions(folder: str) -> None:
+    """Refuses a data set that names Python code other than TFDS' own."""
+    for file in _DESCRIPTIONS:
+        path = os.path.join(folder, file)
+        if not tf.io.gfile.exists(path):
+            continue
+        try:
+            with tf.io.gfile.GFile(path, "rb") as content:
+                text = content.read().decode("utf-8", errors="replace")
+            named = _named_code(text)
+        except (ValueError, RecursionError, tf.errors.OpError) as error:
+            raise ValueError(
+                f"Cannot read {path}, which must be JSON: {first_line(error)}"
+            ) from error
+        foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
+        if foreign:
+            raise ValueError(
+                f"{path} names code that is not TensorFlow Datasets' own, so "
+                f"it is not read: {foreign[0]!r}"
+            )
+
+
+def _named_code(text: str) -> list[str]:
+    """Returns all classes named in JSON, in every form that TFDS reads."""
+    named = []
+
+    def look(pairs):
+        for key, value in pairs:
+            if not isinstance(value, str):
+                continue
+            if key in ("pythonClassName", "python_class_name", "type"):
+                # TFDS imports nothing for a name without a dot.
+                named.extend([value] if "." in value else [])
+            elif value.lstrip().startswith(("{", "[")):
+                # A feature may keep its description as text that is JSON.
+                with contextlib.suppress(json.JSONDecodeError):
+                    named.extend(_named_code(value))
+
+    # Pairs, not a dictionary: of a key that is there twice it has the last.
+    json.loads(text, object_pairs_hook=look)
+    return named
