@@ -1,12 +1,12 @@
-"""The page: its parts against known verdicts, and whole in a real browser."""
+"""The report: its parts and its page against known verdicts."""
 
-import base64
 import dataclasses
 import html.parser
 import io
 import json
 import pathlib
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -16,69 +16,25 @@ from matplotlib import image as reader
 from adt_tf import evaluation, methods, report
 from adt_tf.analysis import plots
 from adt_tf.data import ImageData
-from adt_tf.evaluation import Report
 from adt_tf.report import (
-    analyses,
-    charts,
-    collect,
-    curves,
-    evidence,
-    images,
-    measure,
+    analysis_figures,
+    attacked_images,
+    curve_sections,
+    evaluated_runs,
+    inline_images,
     page,
+    picture_files,
+    svg_charts,
     wording,
 )
-from adt_tf.report.analyses import Analysis
-from adt_tf.report.pictures import draw_images
 from adt_tf.runs import provenance, workdir
-from tests.support import browser
-
-NAMES = ("alpha", "<b>beta</b>")
-# 20 examples: right when clean, under FGSM, under PGD-20.
-VERDICTS = {
-    "alpha": ("1" * 20, "1" * 16 + "0" * 4, "1" * 14 + "0" * 6),
-    "<b>beta</b>": ("1" * 18 + "00", "1" * 8 + "0" * 12, "1" * 2 + "0" * 18),
-}
-EPSILON = 8 / 255
-FINDINGS = [
-    {"check": "logits", "status": "pass", "evidence": "Fine.", "advice": ""},
-    {
-        "check": "black_box",
-        "status": "warn",
-        "evidence": "Square <wins>.",
-        "advice": "Look.",
-    },
-]
-
-
-def make_workdir(folder, name, **details):
-    folder.mkdir(parents=True)
-    verdicts = dict(
-        zip(("natural", "FGSM", "PGD-20"), VERDICTS[name], strict=True)
-    )
-    outcomes = {
-        k: np.array([int(c) for c in v], np.int8) for k, v in verdicts.items()
-    }
-    attacks = {"FGSM": "<FGSM: one step>", "PGD-20": "<PGD-20: steps>"}
-    values = Report(outcomes, attacks, 0, True, {"FGSM": 1.0}).to_dict()
-    values |= {"dataset": "digits", "epsilon": EPSILON, "method": name}
-    values["command"] = f"python scripts/evaluate.py --workdir={folder.name}"
-    values |= details
-    (folder / "evaluation.json").write_text(json.dumps(values))
-    (folder / "flags.txt").write_text("--epochs=2\n--epsilon=0.1\n--seed=3\n")
-    (folder / "metrics.csv").write_text(
-        "epoch,accuracy,entropy,loss,val_loss\n0,0.5,-2,1.5,1.6\n"
-        "1,0.75,-1,1,NA\n"
-    )
-    (folder / "lint.json").write_text(
-        json.dumps(
-            {"ok": True, "num_examples": 9, "epsilon": EPSILON, "seed": 0}
-            | {"findings": FINDINGS}
-        )
-    )
-    train = ImageData(np.zeros([6, 8, 8, 1]), np.arange(6) % 2, 2, "digits")
-    provenance.record(folder / "provenance.json", train)
-    return folder
+from tests.support.report_runs import (
+    NAMES,
+    decode,
+    make_measured,
+    make_workdir,
+    render_page,
+)
 
 
 @pytest.fixture(scope="module")
@@ -89,55 +45,12 @@ def workdirs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(workdirs):
-    return collect.read_runs(workdirs)
-
-
-def make_measured():
-    """As `measure` and `analyses` give them, of 4 images."""
-    random = np.random.default_rng(0)
-    clean = random.uniform(size=[4, 8, 8, 1])
-    shape = [2, 4, 8, 8, 1]
-    labels = np.arange(4)
-    pictures = measure.Pictures(
-        clean,
-        labels,
-        natural=np.stack([labels, labels]),
-        attacked=clean + random.uniform(-EPSILON, EPSILON, shape),
-        seen=np.stack([labels, labels[::-1]]),
-        sigma=random.uniform(0.2, 1.0, shape),
-    )
-    radii = np.array([0.0, EPSILON, 2 * EPSILON])
-    right = np.arange(20) < np.array([[20, 14, 3], [18, 2, 0]])[..., None]
-    sweep = measure.Sweep(
-        radii,
-        right,
-        random.uniform(size=[2, 3, 4, 8, 8, 1]),
-        np.stack([[labels, labels, labels[::-1]]] * 2),
-    )
-    picture = images.png(random.uniform(size=[90, 120, 1]))
-    found = [Analysis("Curvature", "Reads so.", "A curve.", _decoded(picture))]
-    return pictures, sweep, found
-
-
-def _decoded(uri):
-    return base64.b64decode(uri.partition(",")[2])
+    return evaluated_runs.read_runs(workdirs)
 
 
 @pytest.fixture(scope="module")
-def html_page(runs, tmp_path_factory):
-    pictures, sweep, found = make_measured()
-    path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(
-        page.render(
-            runs,
-            pictures=pictures,
-            sweep=sweep,
-            analyses=found,
-            command="python scripts/report.py --output=here",
-        ),
-        encoding="utf-8",
-    )
-    return path
+def html_page(runs):
+    return render_page(runs)
 
 
 def test_a_run_is_what_its_files_say(runs):
@@ -154,7 +67,7 @@ def test_a_run_is_what_its_files_say(runs):
 
 def test_runs_that_share_a_method_are_told_apart(tmp_path):
     paths = [make_workdir(tmp_path / name, "alpha") for name in "ab"]
-    assert [r.name for r in collect.read_runs(paths)] == [
+    assert [r.name for r in evaluated_runs.read_runs(paths)] == [
         "alpha (a)",
         "alpha (b)",
     ]
@@ -162,7 +75,7 @@ def test_runs_that_share_a_method_are_told_apart(tmp_path):
 
 def test_a_run_without_a_method_is_named_after_its_folder(tmp_path):
     path = make_workdir(tmp_path / "mine", "alpha", method=None)
-    assert collect.read_runs([path])[0].name == "mine"
+    assert evaluated_runs.read_runs([path])[0].name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -178,22 +91,22 @@ def test_runs_that_cannot_be_compared_are_refused(
 ):
     other = make_workdir(tmp_path / "other", "alpha", **change)
     with pytest.raises(ValueError, match=message):
-        collect.read_runs([workdirs[0], other])
+        evaluated_runs.read_runs([workdirs[0], other])
 
 
 def test_files_that_are_missing_or_broken_are_named(workdirs, tmp_path):
     with pytest.raises(ValueError, match="scripts/evaluate.py --workdir"):
-        collect.read_runs([tmp_path])
+        evaluated_runs.read_runs([tmp_path])
     with pytest.raises(ValueError, match="each once"):
-        collect.read_runs([workdirs[0]] * 2)
+        evaluated_runs.read_runs([workdirs[0]] * 2)
     broken = make_workdir(tmp_path / "broken", "alpha")
     (broken / "lint.json").write_text("{}")
     with pytest.raises(ValueError, match="not what scripts/lint.py writes"):
-        collect.read_runs([broken])
+        evaluated_runs.read_runs([broken])
     (broken / "lint.json").unlink()
     (broken / "provenance.json").write_text("[1]")
     with pytest.raises(ValueError, match="not what scripts/train.py writes"):
-        collect.read_runs([broken])
+        evaluated_runs.read_runs([broken])
 
 
 def test_provenance_keeps_every_start_and_tells_data_apart(tmp_path):
@@ -204,6 +117,20 @@ def test_provenance_keeps_every_start_and_tells_data_apart(tmp_path):
         provenance.record(path, examples)
     first, second, third = (e["data"]["sha256"] for e in provenance.read(path))
     assert first == second != third
+
+
+def test_commit_of_this_code_is_known():
+    root = pathlib.Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        pytest.skip("not a checkout")
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert provenance.commit().partition("-")[0] == done.stdout.strip()
 
 
 class _Checker(html.parser.HTMLParser):
@@ -236,26 +163,24 @@ class _Checker(html.parser.HTMLParser):
 
 
 def test_page_is_whole_and_well_formed(html_page):
-    text = html_page.read_text(encoding="utf-8")
     checker = _Checker()
-    checker.feed(text)
+    checker.feed(html_page)
     assert checker.open == []
     assert len(set(checker.ids)) == len(checker.ids)
     assert set(checker.links) <= set(checker.ids)
     assert all(source.startswith("data:") for source in checker.sources)
     assert all("alt" in image for image in checker.images)
-    assert not re.search(r"url\(|@import|\$[a-z]", text.split("<body>")[0])
+    assert not re.search(r"url\(|@import", html_page.split("<body>")[0])
 
 
 def test_page_escapes_what_users_name(html_page):
-    text = html_page.read_text(encoding="utf-8")
     # Counts, since pytest would explain a long text at length.
-    assert text.count("<b>beta") == 0 < text.count("&lt;b&gt;beta")
-    assert text.count("Square &lt;wins&gt;.") == 2
+    assert html_page.count("<b>beta") == 0 < html_page.count("&lt;b&gt;beta")
+    assert html_page.count("Square &lt;wins&gt;.") == 2
 
 
 def test_page_says_all_it_should(html_page):
-    text = re.sub("<[^>]*>", " ", html_page.read_text(encoding="utf-8"))
+    text = re.sub("<[^>]*>", " ", html_page)
     for expected in (
         "8/255",
         "alpha  is the most robust",
@@ -276,46 +201,47 @@ def test_paired_comparison_counts_images(runs, html_page):
     """14 and 2 withstand all, the first two of both: 12 against 0."""
     test = evaluation.compare(*(run.report for run in runs))["A_rob"]
     assert (test.first_only, test.second_only) == (12, 0)
-    text = html_page.read_text(encoding="utf-8")
+    text = html_page
     assert text.count("alpha is ahead by 60.0 points") == 1
-    assert text.count(f"p = {wording.p_value(2 * 0.5**12)}")
+    # 2 * 0.5**12
+    assert text.count("(p = 5\u00a0×\u00a010<sup>−4</sup>)") == 1
 
 
 def test_one_run_needs_no_analyses(workdirs):
-    pictures, _, _ = make_measured()
-    one = measure.Pictures(
-        pictures.clean,
-        pictures.labels,
-        *(
-            getattr(pictures, name)[:1]
+    images, _, _ = make_measured()
+    one = dataclasses.replace(
+        images,
+        **{
+            name: getattr(images, name)[:1]
             for name in ("natural", "attacked", "seen", "sigma")
-        ),
+        },
     )
-    text = page.render(
-        collect.read_runs(workdirs[:1]),
-        pictures=one,
+    text = render_page(
+        evaluated_runs.read_runs(workdirs[:1]),
+        images=one,
         sweep=None,
         analyses=None,
-        command="python scripts/report.py",
     )
-    for told in ("This page is about one model", "Not measured", "Not run"):
-        assert text.count(told) == 1
+    for note in ("This page is about one model", "Not measured", "Not run"):
+        assert text.count(note) == 1
 
 
 def test_every_model_of_eight_has_a_style_of_its_own():
-    keys = [charts.key(i) for i in range(8)]
-    assert len({re.search(' d="(.*?)"', key)[1] for key in keys}) == 8
-    css = pathlib.Path(page.__file__).with_name("page.css").read_text("utf-8")
-    for i in range(charts.NUM_STYLES):
+    assert len({svg_charts.marker_path(i) for i in range(8)}) == 8
+    folder = pathlib.Path(page.__file__).with_name("templates")
+    css = (folder / "page.css").read_text("utf-8")
+    for i in range(svg_charts.NUM_STYLES):
         # In light and in dark.
         assert len(set(re.findall(rf"--c{i}: (#\w+);", css))) == 2
         assert f".s{i} {{ --series: var(--c{i}); }}" in css
 
 
 def test_more_models_have_a_marker_and_a_colour_of_their_own():
-    assert len({charts.key(i) for i in range(20)}) == 20
-    styles = {(plots.color(i), plots.marker(i)) for i in range(20)}
-    assert len(styles) == 20
+    for styles in (
+        {(svg_charts.style(i), svg_charts.marker_path(i)) for i in range(20)},
+        {(plots.color(i), plots.marker(i)) for i in range(20)},
+    ):
+        assert len(styles) == 20
 
 
 def test_entropy_is_drawn_for_distributions_alone(tmp_path):
@@ -324,10 +250,15 @@ def test_entropy_is_drawn_for_distributions_alone(tmp_path):
     (folders[0] / "metrics.csv").write_text(
         "epoch,accuracy,entropy,loss\n0,0.5,0,1.5\n1,0.75,0,1\n"
     )
-    text = curves.training(collect.read_runs(folders))
-    (panel,) = re.findall(r'aria-label="entropy.*?</svg>', text)
-    assert 'class="series s1"' in panel and 'class="series s0"' not in panel
-    assert text.count('class="series s0"') == 2
+    loss, accuracy, entropy = curve_sections.training_charts(
+        evaluated_runs.read_runs(folders)
+    )
+    assert entropy.label.startswith("entropy")
+    assert [line.index for line in entropy.lines] == [1]
+    assert [line.index for line in accuracy.lines] == [0, 1]
+    # The second run has a validation loss as well.
+    assert [line.index for line in loss.lines] == [0, 1, 1]
+    assert [line.dashed for line in loss.lines] == [False, False, True]
 
 
 def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
@@ -336,12 +267,13 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
         make_workdir(tmp_path / method, NAMES[0], method=method)
         for method in ("adt_exp", "adt_imp_am")
     ]
-    text = curves.training(collect.read_runs(folders))
-    (pixels,) = re.findall(r'aria-label="entropy.*?</svg>', text)
-    (latent,) = re.findall(r'aria-label="log q.*?</svg>', text)
-    assert 'series s0"' in pixels and 'series s1"' not in pixels
-    assert 'series s1"' in latent and 'series s0"' not in latent
-    assert "nats a pixel value" in pixels
+    _, _, pixels, latent = curve_sections.training_charts(
+        evaluated_runs.read_runs(folders)
+    )
+    assert pixels.y_label == "entropy (nats a pixel value)"
+    assert latent.y_label.startswith("log q(z given delta)")
+    assert [line.index for line in pixels.lines] == [0]
+    assert [line.index for line in latent.lines] == [1]
 
 
 def test_what_is_about_another_classifier_is_refused(tmp_path):
@@ -351,36 +283,42 @@ def test_what_is_about_another_classifier_is_refused(tmp_path):
     for name in ("evaluation", "lint"):
         path = folder / f"{name}.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | known))
-    collect.read_runs([folder])
+    evaluated_runs.read_runs([folder])
     (folder / "classifier.keras").write_bytes(b"another")
     with pytest.raises(ValueError, match="scripts/evaluate.py --workdir="):
-        collect.read_runs([folder])
+        evaluated_runs.read_runs([folder])
     path = folder / "evaluation.json"
     values = json.loads(path.read_text()) | {"classifier": None}
     path.write_text(json.dumps(values))
     with pytest.raises(ValueError, match="scripts/lint.py --workdir="):
-        collect.read_runs([folder])
+        evaluated_runs.read_runs([folder])
 
 
 def test_headline_does_not_praise_what_lint_fails_on(runs):
     best = max(runs, key=lambda run: run.report.robust_accuracy)
-    assert "lint" not in wording.headline(list(runs))
+    assert wording.headline(runs)["claim"] == "significant"
     failing = [
-        dataclasses.replace(run, lint={"ok": False}) if run is best else run
+        dataclasses.replace(run, lint=run.lint | {"ok": False})
+        if run is best
+        else run
         for run in runs
     ]
-    told = wording.headline(failing)
-    assert "lint fails on it" in told and "<strong>" not in told
+    assert wording.headline(failing)["claim"] == "doubtful"
+    text = render_page(failing)
+    headline = re.search('<p class="headline">(.*?)</p>', text, re.DOTALL)[1]
+    assert "lint fails on it" in headline and "<strong>" not in headline
 
 
 def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
-    pictures, _, _ = make_measured()
-    natural = pictures.natural.copy()
+    images, _, _ = make_measured()
+    natural = images.natural.copy()
     # The first model is wrong about image 2, and right when it is attacked.
     natural[0, 1] = 7
-    pictures = dataclasses.replace(pictures, natural=natural)
-    text = evidence.image_grid(runs, pictures, EPSILON)
-    (row,) = re.findall("<tr>(?:(?!<tr>).)*alpha, attacked.*?</tr>", text)
+    images = dataclasses.replace(images, natural=natural)
+    text = render_page(runs, images=images)
+    (row,) = re.findall(
+        "<tr>(?:(?!<tr>).)*alpha, attacked.*?</tr>", text, re.DOTALL
+    )
     cells = re.findall(r'<td class="(\w+)">.*?<span>(.*?)</span>', row)
     assert cells[:2] == [
         ("right", "seen as 0"),
@@ -389,7 +327,7 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
     assert text.count("<span>seen as 1, wrong") == 1
     drawn = []
     monkeypatch.setattr(plots, "save", lambda figure, _: drawn.append(figure))
-    draw_images(runs, pictures, None)
+    picture_files.draw_images(runs, images, None)
     titles = [axes.get_title() for axes in drawn[0].axes]
     assert titles.count("seen as 1\nclean: wrong") == 1
     assert sum("clean" in title for title in titles) == 1
@@ -397,12 +335,13 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
 
 def test_points_of_a_chart_stand_where_their_values_are():
     """Equal steps in x, and y from the bottom at 0 to the top at 100 %."""
-    series = charts.Series("a", 0, [0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
-    svg, places = charts.line_chart(
+    series = svg_charts.Series("a", 0, [0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+    chart = svg_charts.line_chart(
         [series], label="", x_label="x", y_label="y", unit="%"
     )
+    places = chart.places
     assert places[1] - places[0] == pytest.approx(places[2] - places[1])
-    points = re.search(r'class="line" points="([^"]*)"', svg)[1].split()
+    points = chart.lines[0].points.split()
     x, y = np.array([p.split(",") for p in points], float).T
     np.testing.assert_allclose(x, places)
     assert y[0] - y[1] == pytest.approx(y[1] - y[2]) and y[0] > y[2]
@@ -411,13 +350,14 @@ def test_points_of_a_chart_stand_where_their_values_are():
 def test_images_keep_their_pixels():
     """An independent reader gives back what went in, pixel by pixel."""
     values = np.linspace(0, 1, 64).reshape(8, 8, 1)
-    shown = reader.imread(io.BytesIO(_decoded(images.png(values))))[..., 0]
+    shown = reader.imread(io.BytesIO(decode(inline_images.png(values))))[..., 0]
     factor = len(shown) // 8
     np.testing.assert_allclose(
         shown[::factor, ::factor], values[..., 0], atol=1 / 255
     )
     delta = np.array([-0.1, 0.0, 0.1]).reshape(1, 3, 1)
-    grey = reader.imread(io.BytesIO(_decoded(images.perturbation(delta, 0.1))))
+    content = decode(inline_images.perturbation(delta, 0.1))
+    grey = reader.imread(io.BytesIO(content))
     np.testing.assert_allclose(
         grey[0, :: grey.shape[1] // 3, 0], [0, 0.5, 1], atol=1 / 255
     )
@@ -426,7 +366,7 @@ def test_images_keep_their_pixels():
 def test_sweep_at_a_linear_classifier(labelled_line):
     """Two classes apart by w.x: an image falls where its margin ends."""
     classifier, x, y, margins = labelled_line
-    sweep = measure.sweep_epsilon(
+    sweep = attacked_images.sweep_epsilon(
         {"linear": classifier}, x, y, epsilon=0.1, seed=0, num_images=2
     )
     for radius, right in zip(sweep.radii, sweep.right[0], strict=True):
@@ -438,45 +378,47 @@ def test_models_are_shown_each_others_images(labelled_line, monkeypatch):
     """The second sees everything as class 0: no attack on it transfers."""
     classifier, x, y, margins = labelled_line
     for name in ("_diversity", "_loss_surface", "_hessian", "_convergence"):
-        monkeypatch.setattr(analyses, name, lambda *_: ("", "", None))
+        monkeypatch.setattr(analysis_figures, name, lambda *_: ("", "", None))
 
     def constant(x, training=False):
         return 0.0 * classifier(x) + [1.0, 0.0]
 
     models = {"linear": classifier, "constant": constant}
-    found = analyses.analyze(models, x, y, epsilon=0.1, seed=0)[-1]
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
     own, zeros = 100 * np.mean(margins > 0.1), 100 * np.mean(y == 0)
     assert f"found on linear: linear {own:.1f} %, constant {zeros:.1f} %" in (
-        found.alt
+        figures[-1].alt
     )
-    one = analyses.analyze({"linear": classifier}, x, y, epsilon=0.1, seed=0)
-    assert not any(analysis.png for analysis in one)
+    one = analysis_figures.analyze(
+        {"linear": classifier}, x, y, epsilon=0.1, seed=0
+    )
+    assert not any(figure.png for figure in one)
 
 
 def test_an_analysis_that_fails_says_why_and_costs_no_other(
-    labelled_line, monkeypatch
+    runs, labelled_line, monkeypatch
 ):
     classifier, x, y, _ = labelled_line
 
     def curved(*_):
         raise ValueError("The Hessian is <NaN>.")
 
-    monkeypatch.setattr(analyses, "_hessian", curved)
+    monkeypatch.setattr(analysis_figures, "_hessian", curved)
     for name in ("_diversity", "_convergence"):
-        monkeypatch.setattr(analyses, name, lambda *_: ("", "", None))
+        monkeypatch.setattr(analysis_figures, name, lambda *_: ("", "", None))
     models = {"linear": classifier}
-    found = analyses.analyze(models, x, y, epsilon=0.1, seed=0)
-    surface, hessian = found[1:3]
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
+    surface, hessian = figures[1:3]
     assert surface.png.startswith(b"\x89PNG")
     assert hessian.png is None and "The Hessian is <NaN>." in hessian.text
-    text = evidence.analyses([surface, hessian], "command")
-    assert text.count("<img") == 1
+    text = render_page(runs, analyses=[surface, hessian])
+    assert text.count('<div class="paper">') == 1
     assert "ValueError: The Hessian is &lt;NaN&gt;." in text
 
 
 def test_sigma_is_that_of_training(labelled_line):
     classifier, x, y, _ = labelled_line
-    shown = measure.attack_images(
+    shown = attacked_images.attack_images(
         {"linear": classifier}, x, y, epsilon=0.1, seed=0
     )
     attack = methods.adt_exp(0.1).attack
@@ -507,145 +449,3 @@ def test_write_refuses_examples_of_another_evaluation(workdirs, tmp_path):
     with pytest.raises(ValueError, match="num_images"):
         report.write(workdirs, tmp_path / "out", num_images=0)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def tab(chromium, html_page):
-    with browser.open_page(chromium, html_page) as opened:
-        yield opened
-
-
-COLUMN = (
-    "[...document.querySelectorAll('table.attacks tbody tr')]"
-    ".map(row => row.cells[0].textContent)"
-)
-
-
-@browser.needs_chromium
-def test_page_asks_for_nothing_and_reports_no_error(tab, html_page):
-    assert tab.evaluate("document.title") == "Robustness on digits"
-    own = html_page.resolve().as_uri()
-    assert [r for r in tab.requests if not r.startswith("data:")] == [own]
-    assert tab.messages == []
-    assert tab.evaluate(
-        "[...document.images].every(i => !i.src || i.naturalWidth > 0)"
-    )
-
-
-@browser.needs_chromium
-def test_policy_keeps_the_network_shut(tab):
-    """Even a page that tried could not: the fetch is refused, and noted."""
-    failed = tab.evaluate("fetch('https://x.invalid').then(() => 0, () => 1)")
-    assert failed == 1
-    assert "Content Security Policy" in str(tab.messages)
-
-
-@browser.needs_chromium
-def test_tables_sort_by_mouse_and_keyboard(tab):
-    given = ["natural", "FGSM", "PGD-20"]
-    assert tab.evaluate(COLUMN) == given
-    second = "table.attacks thead th:nth-child(2) button"
-    tab.click(second)
-    assert tab.evaluate(COLUMN) == given[::-1]
-    sort = "document.querySelector('table.attacks th:nth-child(2)').ariaSort"
-    assert tab.evaluate(sort) == "ascending"
-    tab.keyboard.press("Enter")  # the button has the focus
-    assert tab.evaluate(COLUMN) == given
-    assert tab.evaluate(sort) == "descending"
-    tab.evaluate("document.querySelector('table.attacks button').focus()")
-    tab.keyboard.press("Space")
-    assert tab.evaluate(COLUMN) == ["FGSM", "natural", "PGD-20"]
-    assert tab.evaluate(sort) is None
-
-
-@browser.needs_chromium
-def test_images_zoom_and_the_keyboard_leads_on_and_back(tab):
-    opened = "document.getElementById('zoom').open"
-    caption = "document.getElementById('zoom-caption').textContent"
-    tab.click("table.images tr:nth-child(2) button.zoom")
-    assert tab.evaluate(opened)
-    first = tab.evaluate(caption)
-    assert first.startswith("alpha, image 1, attacked")
-    width = "document.querySelector('#zoom img').getBoundingClientRect().width"
-    assert tab.evaluate(width) > 300
-    tab.keyboard.press("ArrowRight")
-    assert tab.evaluate(caption).startswith("alpha, image 2")
-    tab.keyboard.press("ArrowLeft")
-    assert tab.evaluate(caption) == first
-    tab.keyboard.press("Escape")
-    assert not tab.evaluate(opened)
-    tab.evaluate("document.querySelector('.paper button').focus()")
-    tab.keyboard.press("Enter")
-    assert tab.evaluate(opened) and tab.evaluate(caption) == "A curve."
-    tab.keyboard.press("Escape")
-    assert tab.evaluate("document.activeElement.className") == "zoom"
-    tab.evaluate("document.querySelector('.tile button').focus()")
-    tab.keyboard.press("Enter")
-    assert tab.evaluate(caption) == "Image 1, class 0, seen as 0"
-
-
-@browser.needs_chromium
-def test_slider_shows_each_radius(tab):
-    shown = (
-        "[document.querySelector('output').textContent,"
-        "document.querySelector('.strip h3 span').textContent,"
-        "document.querySelector('.tile').className]"
-    )
-    assert tab.evaluate(shown) == ["8/255", "70.0\u00a0%", "tile right"]
-    tab.evaluate("document.getElementById('radius').focus()")
-    tab.keyboard.press("ArrowRight")
-    assert tab.evaluate(shown) == ["16/255", "15.0\u00a0%", "tile wrong"]
-    tab.keyboard.press("ArrowLeft")
-    assert tab.evaluate(shown) == ["8/255", "70.0\u00a0%", "tile right"]
-
-
-def luminance(color):
-    red, green, blue = (int(v) / 255 for v in re.findall(r"\d+", color)[:3])
-    linear = [
-        v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
-        for v in (red, green, blue)
-    ]
-    return np.dot(linear, [0.2126, 0.7152, 0.0722])
-
-
-@browser.needs_chromium
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_page_is_readable_wide_and_narrow_light_and_dark(
-    chromium, html_page, width, scheme
-):
-    """No sideways scrolling, no tiny text, WCAG's contrast of 4.5."""
-    with browser.open_page(chromium, html_page, width=width) as tab:
-        tab.emulate_media(color_scheme=scheme)
-        assert tab.evaluate("document.documentElement.scrollWidth") == width
-        style = "getComputedStyle(document.querySelector('{}')).{}"
-        paper = luminance(tab.evaluate(style.format("body", "backgroundColor")))
-        assert paper > 0.8 if scheme == "light" else paper < 0.05
-        for selector in ("body", ".note", ".status.warn", "a[href]", "small"):
-            ink = luminance(tab.evaluate(style.format(selector, "color")))
-            low, high = sorted([ink, paper])
-            assert (high + 0.05) / (low + 0.05) >= 4.5, selector
-        smallest = tab.evaluate(
-            "Math.min(...[...document.querySelectorAll('svg.chart text')].map("
-            "t => 12.5 * t.ownerSVGElement.getBoundingClientRect().width"
-            " / t.ownerSVGElement.viewBox.baseVal.width))"
-        )
-        assert smallest > 8
-        assert tab.messages == []
-
-
-@browser.needs_chromium
-def test_paper_shows_what_is_folded_away(tab, tmp_path):
-    path = tmp_path / "page.pdf"
-    tab.pdf(path=path, format="A4", print_background=True)
-    assert path.read_bytes().startswith(b"%PDF")
-    assert tab.evaluate(
-        "[...document.querySelectorAll('details')].every(d => d.open)"
-    )
-    assert tab.messages == []

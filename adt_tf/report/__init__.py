@@ -11,10 +11,11 @@ classifier.keras and an evaluation.json that
 `adt_tf.runs.evaluation_job.assess` wrote; metrics.csv of Keras'
 CSVLogger and lint.json are shown where they are there.
 
-Parts: `collect` reads files, `measure` and `analyses` run attacks; `results`,
-`curves`, `evidence` and `origin` make the sections, `charts`, `images` and
-`wording` what is in them, and `page` puts them into page.html with page.css
-and page.js. `markdown` and `pictures` make what stands beside the page.
+Parts: `evaluated_runs` reads files, `attacked_images` and `analysis_figures`
+run attacks. The modules that end in `section` and `sections` prepare what the
+page shows as plain values, with the help of `svg_charts`, `inline_images` and
+`wording`; `page` gives them to templates/, where all HTML is. `markdown_report`
+and `picture_files` make what stands beside the page.
 """
 
 from __future__ import annotations
@@ -28,8 +29,14 @@ import numpy as np
 
 from adt_tf import files
 from adt_tf.data import as_arrays
-from adt_tf.report import analyses as analyses_
-from adt_tf.report import collect, markdown, measure, page, pictures
+from adt_tf.report import (
+    analysis_figures,
+    attacked_images,
+    evaluated_runs,
+    markdown_report,
+    page,
+    picture_files,
+)
 from adt_tf.runs import workdir
 
 __all__ = ["write"]
@@ -67,7 +74,7 @@ def write(
             "Argument `num_images` must be at least 1. Received: "
             f"num_images={num_images}"
         )
-    runs = collect.read_runs(workdirs, protocol)
+    runs = evaluated_runs.read_runs(workdirs, protocol)
     output = pathlib.Path(output)
     settings = {
         "epsilon": runs[0].result["epsilon"],
@@ -82,38 +89,38 @@ def write(
     # Before the long work, which would be lost if it cannot be made.
     output.mkdir(parents=True, exist_ok=True)
     print(f"Attacking {len(few[1])} images ...")
-    shown = measure.attack_images(classifiers, *few, **settings)
-    sweep = found = None
+    images = attacked_images.attack_images(classifiers, *few, **settings)
+    sweep = figures = None
     if analyses:
         print(f"Accuracy against epsilon on {len(y)} images ...")
-        sweep = measure.sweep_epsilon(
+        sweep = attacked_images.sweep_epsilon(
             classifiers, x, y, num_images=num_images, **settings
         )
         print("Analyses ...")
-        found = analyses_.analyze(classifiers, x, y, **settings)
-    pictures.draw_accuracy(runs, output / "accuracy.png")
-    pictures.draw_images(runs, shown, output / "images.png")
-    files.write_text(output / "report.md", markdown.render(runs))
+        figures = analysis_figures.analyze(classifiers, x, y, **settings)
+    picture_files.draw_accuracy(runs, output / "accuracy.png")
+    picture_files.draw_images(runs, images, output / "images.png")
+    files.write_text(output / "report.md", markdown_report.render(runs))
     html = page.render(
         runs,
-        pictures=shown,
+        images=images,
         sweep=sweep,
-        analyses=found,
+        analyses=figures,
         command=_command(workdirs, output, protocol, num_images, test),
     )
     path = output / "index.html"
     files.write_text(path, html)
-    print(markdown.table(runs))
+    print(markdown_report.table(runs))
     print(f"The page is {path}")
     return path
 
 
 def _examples(
-    run: collect.Run, test: Any, wanted: int
+    run: evaluated_runs.EvaluatedRun, test: Any, wanted: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first examples of the evaluation, as arrays."""
     if test is None:
-        return as_arrays(collect.load_examples(run, wanted))
+        return as_arrays(evaluated_runs.load_examples(run, wanted))
     x, y = as_arrays(test)
     if len(y) < run.report.num_examples:
         raise ValueError(
@@ -127,10 +134,10 @@ def _examples(
 def _command(workdirs, output, protocol, num_images, test) -> str:
     folders = [str(folder) for folder in workdirs]
     if test is not None:
-        chosen = f", protocol={protocol!r}" if protocol else ""
+        argument = f", protocol={protocol!r}" if protocol else ""
         return (
             f"adt_tf.report.write({folders}, {str(output)!r}, test=test"
-            f"{chosen}, num_images={num_images})"
+            f"{argument}, num_images={num_images})"
         )
     parts = [
         "python scripts/report.py",

@@ -1,93 +1,125 @@
-"""The page: a template, its style and script, and what goes in between.
+"""The page: templates, their style sheet and script, and what they show.
 
-    html = render(runs, pictures=pictures, sweep=None, analyses=None, ...)
+    html = render(runs, images=images, sweep=None, analyses=None, ...)
 
 The result is one file. It asks nothing of the network, and its content
 security policy keeps the browser from asking: no source but data inside the
-page, no script but this one, known by its hash.
+page, no script but this one, known by its hash. Jinja2 escapes all that the
+templates are given.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
-import importlib.resources
-import string
 from collections.abc import Sequence
 
-from adt_tf.report import curves, evidence, measure, origin, results
-from adt_tf.report.analyses import Analysis
-from adt_tf.report.collect import Run
-from adt_tf.report.wording import (
-    counted,
-    epsilon_text,
-    escape,
-    headline,
-    listed,
+import jinja2
+import markupsafe
+
+from adt_tf.evaluation.outcome import ROBUST
+from adt_tf.report import (
+    accuracy_sections,
+    curve_sections,
+    image_section,
+    inline_images,
+    origin_sections,
+    svg_charts,
+    wording,
 )
+from adt_tf.report.analysis_figures import AnalysisFigure
+from adt_tf.report.attacked_images import (
+    NUM_STEPS,
+    AttackedImages,
+    EpsilonSweep,
+)
+from adt_tf.report.evaluated_runs import EvaluatedRun
 
 
 def render(
-    runs: Sequence[Run],
+    runs: Sequence[EvaluatedRun],
     *,
-    pictures: measure.Pictures,
-    sweep: measure.Sweep | None,
-    analyses: Sequence[Analysis] | None,
+    images: AttackedImages,
+    sweep: EpsilonSweep | None,
+    analyses: Sequence[AnalysisFigure] | None,
     command: str,
 ) -> str:
     """Returns the HTML.
 
     Args:
-        runs: Evaluated alike.
-        pictures: A few images, attacked.
+        runs: Runs that were evaluated alike.
+        images: A few images, attacked.
         sweep: Accuracy against epsilon; None where it was not measured.
-        analyses: None where they were not run.
-        command: That writes this page, analyses included.
+        analyses: Figures of the analyses; None where they were not run.
+        command: The command that writes this page, analyses included.
     """
     first, epsilon = runs[0], runs[0].result["epsilon"]
-    script = _file("page.js")
-    swept = origin.code(command)
-    number = 0
+    script = _source("page.js")
     if sweep is not None:
-        swept = curves.sweep_chart(runs, sweep, pictures.labels)
-        number = sweep.right.shape[-1]
-    names = [escape(run.name) for run in runs]
-    return string.Template(_file("page.html")).substitute(
-        title=f"Robustness on {escape(first.result['dataset'])}",
-        policy=_policy(script),
-        style=_file("page.css"),
-        script=script,
-        subtitle=f"{listed(names)}, attacked on "
-        f"{counted(first.report.num_examples, 'test image')}. Each attack may "
-        f"change every pixel, from 0 to 1, by up to "
-        f"ε&nbsp;=&nbsp;{escape(epsilon_text(epsilon))}.",
-        headline=headline(list(runs)),
-        verdicts=results.verdicts(runs),
-        table=results.table(runs),
-        comparison=results.comparison(runs),
-        attack_chart=results.attack_chart(runs),
-        sweep_text=_sweep_text(number),
-        sweep=swept,
-        training=curves.training(runs),
-        images=evidence.image_grid(runs, pictures, epsilon),
-        analyses=evidence.analyses(analyses, command),
-        lint=evidence.lint(runs),
-        setup=origin.setup(runs),
-        reproduce=origin.reproduce(runs, command),
-        attack_list=origin.attack_list(first),
-        epsilon=escape(epsilon_text(epsilon)),
-    )
-
-
-def _sweep_text(number: int) -> str:
-    if not number:
-        return "Not measured. To have it:"
+        sweep = curve_sections.epsilon_sweep(runs, sweep, images.labels)
     return (
-        f"PGD-{measure.NUM_STEPS} on the first {counted(number, 'image')} at "
-        "several radii; at 0 nothing is attacked. An honest curve falls to "
-        "nothing when attacks may change everything: one that levels off above "
-        "chance hides its gradients instead. Shaded: 95 % intervals."
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            policy=_policy(script),
+            style_sheet=markupsafe.Markup(_source("page.css")),
+            script=markupsafe.Markup(script),
+            dataset=first.result["dataset"],
+            names=[run.name for run in runs],
+            num_examples=first.report.num_examples,
+            num_steps=NUM_STEPS,
+            epsilon=wording.epsilon_text(epsilon),
+            command=command,
+            headline=wording.headline(runs),
+            cards=accuracy_sections.verdict_cards(runs),
+            attack_table=accuracy_sections.attack_table(runs),
+            comparison=accuracy_sections.comparison(runs),
+            attack_chart=accuracy_sections.attack_chart(runs),
+            sweep=sweep,
+            training_charts=curve_sections.training_charts(runs),
+            images=image_section.image_grid(runs, images, epsilon),
+            analyses=analyses,
+            lint=origin_sections.lint_findings(runs),
+            setup=origin_sections.setup(runs),
+            commands=origin_sections.commands(runs),
+            attacks=origin_sections.attack_settings(first),
+        )
     )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (
+        inline_images.data_uri,
+        wording.counted,
+        wording.interval,
+        wording.listed,
+        wording.number,
+        wording.p_value_parts,
+        wording.percent,
+    ):
+        environment.filters[function.__name__] = function
+    environment.globals |= {
+        "ROBUST": ROBUST,
+        "marker_path": svg_charts.marker_path,
+        "style": svg_charts.style,
+    }
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
+
+
+def _source(name: str) -> str:
+    """The text of a file that stands beside the templates."""
+    environment = _environment()
+    return environment.loader.get_source(environment, name)[0]
 
 
 def _policy(script: str) -> str:
@@ -96,10 +128,4 @@ def _policy(script: str) -> str:
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest.decode()}'; base-uri 'none'; "
         "form-action 'none'"
-    )
-
-
-def _file(name: str) -> str:
-    return (
-        importlib.resources.files(__package__).joinpath(name).read_text("utf-8")
     )

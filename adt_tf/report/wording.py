@@ -1,32 +1,22 @@
-"""Numbers and results in words, and safe inside HTML.
+"""Numbers and results in words, as plain text.
 
-    escape("<b>"), percent(0.8), epsilon_text(8 / 255), verdict(run)
-
-All that comes from a user's files passes `escape` on its way into the page.
+percent(0.8), epsilon_text(8 / 255), verdict(run)
 """
 
 from __future__ import annotations
 
-import html
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from adt_tf import evaluation
-from adt_tf.evaluation.outcome import ROBUST, WRONG
-from adt_tf.report.collect import Run
+from adt_tf.evaluation.outcome import NATURAL, ROBUST, WRONG
+from adt_tf.report.evaluated_runs import EvaluatedRun
 
 #: Below, a difference counts as more than chance.
 SIGNIFICANT = 0.05
-
-
-def escape(value: object) -> str:
-    """Makes any text harmless in HTML, in attributes too.
-
-    >>> escape('<script>"&')
-    '&lt;script&gt;&quot;&amp;'
-    """
-    return html.escape(str(value), quote=True)
 
 
 def percent(share: float) -> str:
@@ -39,7 +29,11 @@ def percent(share: float) -> str:
 
 
 def interval(bounds: tuple[float, float]) -> str:
-    """Writes an interval of shares in per cent."""
+    """Writes an interval of shares in per cent.
+
+    >>> interval((0.77, 0.8404))
+    '77.0 to 84.0'
+    """
     low, high = bounds
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
@@ -65,21 +59,21 @@ def number(value: float, form: str = ".3g") -> str:
     return f"{value:{form}}".replace("-", "\u2212")
 
 
-def p_value(p: float) -> str:
-    """Writes a p value in HTML, powers of ten where it is small.
+def p_value_parts(p: float) -> tuple[str, int | None]:
+    """Splits a p value into its text and, where it is small, a power of 1/10.
 
-    >>> p_value(0.0312), p_value(4.2e-31)
-    ('0.031', '4\\xa0×\\xa010<sup>−31</sup>')
+    >>> p_value_parts(0.0312), p_value_parts(4.2e-31)
+    (('0.031', None), ('4\\xa0×\\xa010', 31))
     """
     if p >= 0.001:
-        return f"{p:.2g}"
+        return f"{p:.2g}", None
     if p == 0:  # below what a float can hold
-        return "below 10<sup>−300</sup>"
+        return "below 10", 300
     exponent = math.floor(math.log10(p))
     mantissa = round(p / 10.0**exponent)
     if mantissa == 10:
         mantissa, exponent = 1, exponent + 1
-    return f"{mantissa}\u00a0×\u00a010<sup>−{-exponent}</sup>"
+    return f"{mantissa}\u00a0×\u00a010", -exponent
 
 
 def counted(number: int, noun: str) -> str:
@@ -91,14 +85,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: list[str]) -> str:
-    """Joins names with commas and an "and"."""
+def listed(names: Sequence[str]) -> str:
+    """Joins names with commas and an "and".
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def strongest(run: Run) -> tuple[str, str] | None:
+def strongest_attack(run: EvaluatedRun) -> tuple[str, str] | None:
     """The attack that breaks most, and what it does; None without attacks."""
     report = run.report
     if not report.attacks:
@@ -113,48 +111,47 @@ def strongest(run: Run) -> tuple[str, str] | None:
     return name, f"to which {counted(fallen[name], 'image')} fell in its turn"
 
 
-def verdict(run: Run) -> str:
-    """One sentence on a model, as text."""
+def verdict(run: EvaluatedRun) -> str:
+    """One sentence on a model."""
     report = run.report
     attacks = counted(len(report.attacks), "attack")
-    weakest = strongest(run)
+    strongest = strongest_attack(run)
     sentence = (
-        f"{run.name} classifies {percent(report.accuracy[evaluation.NATURAL])} "
+        f"{run.name} classifies {percent(report.accuracy[NATURAL])} "
         f"of {counted(report.num_examples, 'clean test image')} correctly; "
         f"{percent(report.robust_accuracy)} "
         f"({interval(report.intervals[ROBUST])}) withstand {attacks} that may "
         f"change every pixel by up to {epsilon_text(run.result['epsilon'])}"
     )
-    if weakest is None:
+    if strongest is None:
         return f"{sentence}."
-    return f"{sentence}. Its weakest point is {weakest[0]}, {weakest[1]}."
+    return f"{sentence}. Its weakest point is {strongest[0]}, {strongest[1]}."
 
 
-def headline(runs: list[Run]) -> str:
-    """One sentence, in HTML, on which model is the most robust."""
+def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
+    """What can be said on the most robust model; None on one model alone.
+
+    Returns:
+        The names and robust accuracies of the `first` and the `second` model,
+        the `p_value` of McNemar's test, and the `claim` that they allow:
+        "unpaired" where the images differ, "doubtful" where lint fails on the
+        first, "significant", or "chance".
+    """
     if len(runs) < 2:
-        return ""
+        return None
     first, second = sorted(runs, key=lambda r: -r.report.robust_accuracy)[:2]
-    shares = (
-        f"{percent(first.report.robust_accuracy)} of the images withstand "
-        f"every attack, against {percent(second.report.robust_accuracy)} for "
-        f"{escape(second.name)}"
-    )
+    view = {
+        "first": first.name,
+        "first_share": first.report.robust_accuracy,
+        "second": second.name,
+        "second_share": second.report.robust_accuracy,
+    }
     try:
         test = evaluation.compare(first.report, second.report)[ROBUST]
     except ValueError:
-        return f"{escape(first.name)} comes first: {shares}."
+        return {**view, "claim": "unpaired"}
     if first.lint and not first.lint["ok"]:
-        return (
-            f"{escape(first.name)} comes first: {shares}. But lint fails on "
-            "it: do not trust this before its findings are resolved."
-        )
-    if test.p_value < SIGNIFICANT:
-        return (
-            f"<strong>{escape(first.name)}</strong> is the most robust: "
-            f"{shares} (McNemar p\u00a0=\u00a0{p_value(test.p_value)})."
-        )
-    return (
-        f"The two best are not told apart: with {escape(first.name)} {shares}, "
-        f"which may be chance (McNemar p\u00a0=\u00a0{p_value(test.p_value)})."
-    )
+        claim = "doubtful"
+    else:
+        claim = "significant" if test.p_value < SIGNIFICANT else "chance"
+    return {**view, "claim": claim, "p_value": test.p_value}

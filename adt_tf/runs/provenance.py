@@ -18,7 +18,7 @@ from typing import Any
 from adt_tf.data import ImageData
 from adt_tf.files import write_text
 
-_ROOT = pathlib.Path(__file__).parents[1]
+_ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = (
     "adt_tf",
     "tensorflow",

@@ -23,7 +23,7 @@ _DETAILS = ("dataset", "epsilon")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Run:
+class EvaluatedRun:
     """A trained and evaluated model, as its workdir tells it.
 
     Attributes:
@@ -75,7 +75,7 @@ class Run:
 
 def read_runs(
     workdirs: Sequence[str | pathlib.Path], protocol: str | None = None
-) -> list[Run]:
+) -> list[EvaluatedRun]:
     """Reads runs that were evaluated alike, and refuses others.
 
     Args:
@@ -96,7 +96,7 @@ def read_runs(
     ]
     names = _distinct(methods, folders)
     return [
-        Run(
+        EvaluatedRun(
             name,
             folder,
             path,
@@ -112,7 +112,7 @@ def read_runs(
     ]
 
 
-def load_examples(run: Run, num_examples: int) -> data.ImageData:
+def load_examples(run: EvaluatedRun, num_examples: int) -> data.ImageData:
     """Loads the first examples of those that the run was evaluated on."""
     return data.load(
         run.result["dataset"],

@@ -1,6 +1,6 @@
 """What a report measures itself: a few images, and a few radii.
 
-    pictures = attack_images(classifiers, x, y, epsilon=8 / 255, seed=0)
+    images = attack_images(classifiers, x, y, epsilon=8 / 255, seed=0)
     sweep = sweep_epsilon(
         classifiers, x, y, epsilon=8 / 255, seed=0, num_images=8)
 
@@ -29,7 +29,7 @@ _BATCH_SIZE = 100
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Pictures:
+class AttackedImages:
     """Images attacked at epsilon, for each model.
 
     Attributes:
@@ -55,7 +55,7 @@ class Pictures:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sweep:
+class EpsilonSweep:
     """PGD at several radii.
 
     Attributes:
@@ -83,7 +83,7 @@ def attack_images(
     *,
     epsilon: float,
     seed: int,
-) -> Pictures:
+) -> AttackedImages:
     """Attacks a few images by PGD, and finds ADT-EXP's distributions."""
     pgd = attacks.pgd(epsilon, num_steps=NUM_STEPS)
     # As in training: without lambda every sigma would shrink for as long as
@@ -99,7 +99,7 @@ def attack_images(
         # A Normal, made independent over the pixels, then squashed.
         sigma.append(p.distribution.distribution.scale.numpy())
     models = list(classifiers.values())
-    return Pictures(
+    return AttackedImages(
         clean=x,
         labels=y,
         natural=np.stack([_seen(model, x) for model in models]),
@@ -119,7 +119,7 @@ def sweep_epsilon(
     epsilon: float,
     seed: int,
     num_images: int,
-) -> Sweep:
+) -> EpsilonSweep:
     """Attacks the examples by PGD at radii from 0 to three times epsilon."""
     # No pixel can change by more than 1.
     radii = np.unique(np.minimum(epsilon * np.array(FACTORS), 1.0))
@@ -131,7 +131,9 @@ def sweep_epsilon(
         right.append([classes == y for _, classes in results])
         images.append([x_adv[:num_images] for x_adv, _ in results])
         seen.append([classes[:num_images] for _, classes in results])
-    return Sweep(radii, np.array(right), np.array(images), np.array(seen))
+    return EpsilonSweep(
+        radii, np.array(right), np.array(images), np.array(seen)
+    )
 
 
 def _attacked(classifier, x, y, radius, seed):

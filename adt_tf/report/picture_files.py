@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from adt_tf.analysis import plots
-from adt_tf.report import measure
-from adt_tf.report.collect import Run
+from adt_tf.report.attacked_images import AttackedImages
+from adt_tf.report.evaluated_runs import EvaluatedRun
 
 _RIGHT, _WRONG = "#1b7837", "#b2182b"
 
 
-def draw_accuracy(runs: Sequence[Run], path: pathlib.Path) -> None:
+def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
     """Draws bars: accuracy under each attack, for each model."""
     names = list(runs[0].accuracy)
     figure = plots.make_figure(height=4, width=9)
@@ -41,32 +41,32 @@ def draw_accuracy(runs: Sequence[Run], path: pathlib.Path) -> None:
 
 
 def draw_images(
-    runs: Sequence[Run], pictures: measure.Pictures, path: pathlib.Path
+    runs: Sequence[EvaluatedRun], images: AttackedImages, path: pathlib.Path
 ) -> None:
     """Draws clean images and, for each model, attacked ones and why."""
     epsilon = runs[0].result["epsilon"]
-    rows = [("clean", pictures.clean, None)]
+    rows = [("clean", images.clean, None)]
     for i, run in enumerate(runs):
-        x_adv = pictures.attacked[i]
-        magnified = 0.5 + (x_adv - pictures.clean) / (2 * epsilon)
+        x_adv = images.attacked[i]
+        magnified = 0.5 + (x_adv - images.clean) / (2 * epsilon)
         rows.append((f"{_plain(run.name)}\nattacked", x_adv, i))
         rows.append(("perturbation\n(-eps to +eps)", magnified, None))
-    count = len(pictures.labels)
+    count = len(images.labels)
     figure = plots.make_figure(
         height=1.35 * len(rows), width=1.15 * count + 1.4
     )
     grid = figure.subplots(len(rows), count, squeeze=False)
-    for line, (name, images, model) in zip(grid, rows, strict=True):
+    for line, (name, shown, model) in zip(grid, rows, strict=True):
         for i, axes in enumerate(line):
-            shown = np.clip(images[i], 0, 1)  # rounding
-            axes.imshow(shown, cmap="gray", vmin=0, vmax=1)
+            image = np.clip(shown[i], 0, 1)  # rounding
+            axes.imshow(image, cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
-            label = pictures.labels[i]
+            label = images.labels[i]
             if model is not None:
-                title = f"seen as {pictures.seen[model, i]}"
-                if pictures.natural[model, i] != label:
+                title = f"seen as {images.seen[model, i]}"
+                if images.natural[model, i] != label:
                     title += "\nclean: wrong"
-                color = _RIGHT if pictures.right[model, i] else _WRONG
+                color = _RIGHT if images.right[model, i] else _WRONG
                 axes.set_title(title, fontsize=plots.SMALL, color=color)
             elif name == "clean":
                 axes.set_title(f"class {label}", fontsize=plots.SMALL)

@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib import image as matplotlib_image
 
 from adt_tf.analysis import plots
-from adt_tf.report.wording import escape
 
 # Smaller images are enlarged, pixel by pixel: on paper a browser would blur
 # them.
@@ -29,7 +28,7 @@ def png(image: np.ndarray) -> str:
     image = np.clip(image, 0.0, 1.0)
     # One channel is grey; of more than three the first three are shown.
     image = image[..., 0] if image.shape[-1] < 3 else image[..., :3]
-    return _encoded(image, "gray")
+    return _encode(image, "gray")
 
 
 def perturbation(delta: np.ndarray, epsilon: float) -> str:
@@ -39,10 +38,10 @@ def perturbation(delta: np.ndarray, epsilon: float) -> str:
 
 def heat(values: np.ndarray, highest: float) -> str:
     """From 0, dark, to the highest, bright; the mean over the channels."""
-    return _encoded(values.mean(axis=-1) / (highest or 1.0), plots.COLORMAP)
+    return _encode(values.mean(axis=-1) / (highest or 1.0), plots.COLORMAP)
 
 
-def _encoded(image: np.ndarray, colormap: str) -> str:
+def _encode(image: np.ndarray, colormap: str) -> str:
     factor = max(1, _SMALL // max(image.shape[:2]))
     image = image.repeat(factor, axis=0).repeat(factor, axis=1)
     file = io.BytesIO()
@@ -56,11 +55,3 @@ def _encoded(image: np.ndarray, colormap: str) -> str:
         metadata={"Software": None},
     )
     return data_uri(file.getvalue())
-
-
-def zoom(source: str, alt: str) -> str:
-    """An image that a click enlarges; its text becomes the caption."""
-    return (
-        f'<button type="button" class="zoom"><img src="{source}" '
-        f'alt="{escape(alt)}"></button>'
-    )

@@ -1,7 +1,7 @@
 """The analyses of `adt_tf.analysis` on a few images, each with its reading.
 
-for analysis in analyze(classifiers, x, y, epsilon=8 / 255, seed=0):
-    analysis.title, analysis.text, analysis.png
+for figure in analyze(classifiers, x, y, epsilon=8 / 255, seed=0):
+    figure.title, figure.text, figure.png
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEW, _SOME = 8, 32
 
 
 @dataclasses.dataclass(frozen=True)
-class Analysis:
+class AnalysisFigure:
     """One picture, and how to read it.
 
     Attributes:
@@ -51,23 +51,25 @@ def analyze(
     *,
     epsilon: float,
     seed: int,
-) -> list[Analysis]:
+) -> list[AnalysisFigure]:
     """Runs the analyses of `adt_tf.analysis` on the images.
 
     One that fails says why in its place: it does not cost the others.
     """
     few, some = (x[:_FEW], y[:_FEW]), (x[:_SOME], y[:_SOME])
-    found = [
-        _made(
+    figures = [
+        _figure(
             f"Diversity of the perturbations: {name}",
             *(_diversity, name, classifier, *few, epsilon, seed),
         )
         for name, classifier in classifiers.items()
     ]
-    found += [
-        _made("Loss surface", _loss_surface, classifiers, x, y, epsilon, seed),
-        _made("Curvature of the loss", _hessian, classifiers, *some, seed),
-        _made(
+    figures += [
+        _figure(
+            "Loss surface", _loss_surface, classifiers, x, y, epsilon, seed
+        ),
+        _figure("Curvature of the loss", _hessian, classifiers, *some, seed),
+        _figure(
             "Convergence of the EXP attack",
             *(_convergence, classifiers, *some, epsilon, seed),
         ),
@@ -75,17 +77,19 @@ def analyze(
     # From one model to itself would be the white box alone.
     if len(classifiers) > 1:
         title = "Transfer between the models"
-        found.append(_made(title, _transfer, classifiers, x, y, epsilon, seed))
-    return found
+        figures.append(
+            _figure(title, _transfer, classifiers, x, y, epsilon, seed)
+        )
+    return figures
 
 
-def _made(title: str, analysis: Callable, *arguments: Any) -> Analysis:
+def _figure(title: str, analysis: Callable, *arguments: Any) -> AnalysisFigure:
     try:
-        return Analysis(title, *analysis(*arguments))
+        return AnalysisFigure(title, *analysis(*arguments))
     except Exception as error:
         reason = f"This analysis failed: {type(error).__name__}: {error}"
         print(f"{title}: {reason}")
-        return Analysis(title, reason, "", None)
+        return AnalysisFigure(title, reason, "", None)
 
 
 def _diversity(name, classifier, x, y, epsilon, seed):
@@ -108,7 +112,7 @@ def _diversity(name, classifier, x, y, epsilon, seed):
         f"Scatter plots of perturbations against {name} on two principal axes: "
         f"mean distance {pgd:.2f} for PGD's restarts, {exp:.2f} for samples of "
         "ADT-EXP.",
-        _drawn(diversity.draw_diversity, results),
+        _draw(diversity.draw_diversity, results),
     )
 
 
@@ -126,7 +130,7 @@ def _loss_surface(classifiers, x, y, epsilon, seed):
         "and smooth is robust; a cliff beside a plain hides the gradient from "
         "attacks.",
         f"Surfaces of the loss around one image: {ranges} nats.",
-        _drawn(loss_surface.draw_loss_surfaces, results),
+        _draw(loss_surface.draw_loss_surfaces, results),
     )
 
 
@@ -139,7 +143,7 @@ def _hessian(classifiers, x, y, seed):
         "few steps of gradient ascent know the whole ball.",
         f"Dominant eigenvalues on a logarithmic scale, {len(y)} images. Mean: "
         f"{means}.",
-        _drawn(hessian.draw_eigenvalues, results),
+        _draw(hessian.draw_eigenvalues, results),
     )
 
 
@@ -156,7 +160,7 @@ def _convergence(classifiers, x, y, epsilon, seed):
         "at its right end has found what it can; one that still climbs would "
         "find more with more steps.",
         f"Mean loss against the steps of EXP: {ends} nats.",
-        _drawn(convergence.draw_convergence, results),
+        _draw(convergence.draw_convergence, results),
     )
 
 
@@ -164,7 +168,7 @@ def _transfer(classifiers, x, y, epsilon, seed):
     results = transfer.measure_transfer(
         classifiers, (x, y), attacks.pgd(epsilon), seed=seed
     )
-    told = "; ".join(
+    accuracies = "; ".join(
         f"found on {source}: "
         + ", ".join(
             f"{target} {100 * value:.1f} %"
@@ -178,12 +182,12 @@ def _transfer(classifiers, x, y, epsilon, seed):
         "hurt it more, that is a sign that its gradients mislead attacks on "
         "it.",
         f"Accuracy under transferred {results.attack}, {len(y)} images; "
-        f"{told}.",
-        _drawn(transfer.draw_transfer, results),
+        f"{accuracies}.",
+        _draw(transfer.draw_transfer, results),
     )
 
 
-def _drawn(draw: Callable[[Any, pathlib.Path], None], results: Any) -> bytes:
+def _draw(draw: Callable[[Any, pathlib.Path], None], results: Any) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "figure.png"
         draw(results, path)

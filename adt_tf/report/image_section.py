@@ -1,0 +1,103 @@
+"""The page's images: clean, attacked, what was changed, and sigma."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adt_tf.report import inline_images
+from adt_tf.report.attacked_images import AttackedImages
+from adt_tf.report.evaluated_runs import EvaluatedRun
+
+# The share of pixels whose sigma is told apart; the others are all brightest.
+_BRIGHTEST = 0.98
+
+
+def image_grid(
+    runs: Sequence[EvaluatedRun], images: AttackedImages, epsilon: float
+) -> dict[str, Any]:
+    """Clean images; for each model the attacked ones, why, and sigma.
+
+    Returns:
+        The `rows`; whether the images are `small`; and `highest`, the sigma
+        from which on a pixel is brightest.
+    """
+    # One pixel that may do as it likes would leave all others dark.
+    highest = float(np.quantile(images.sigma.mean(axis=-1), _BRIGHTEST))
+    clean = [
+        {
+            "source": inline_images.png(image),
+            "alt": f"Clean image {k + 1}",
+            "caption": f"class {label}",
+        }
+        for k, (image, label) in enumerate(
+            zip(images.clean, images.labels, strict=True)
+        )
+    ]
+    rows = [{"model": None, "content": "clean", "cells": clean}]
+    for i, run in enumerate(runs):
+        model = {"index": i, "name": run.name}
+        places = [f"{run.name}, image {k + 1}" for k in range(len(clean))]
+        for content, cells in (
+            ("attacked", _attacked(images, i, places)),
+            ("perturbation", _perturbations(images, i, places, epsilon)),
+            ("σ of EXP", _sigmas(images, i, places, highest)),
+        ):
+            rows.append({"model": model, "content": content, "cells": cells})
+    return {
+        "rows": rows,
+        "small": max(images.clean.shape[1:3]) <= 64,
+        "highest": highest,
+    }
+
+
+def _attacked(images, index, places) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": inline_images.png(image),
+            "alt": f"{place}, attacked by PGD, class {label}",
+            "caption": _seen_as(seen, natural, label),
+            "kind": "right" if right else "wrong",
+        }
+        for place, image, seen, natural, label, right in zip(
+            places,
+            images.attacked[index],
+            images.seen[index],
+            images.natural[index],
+            images.labels,
+            images.right[index],
+            strict=True,
+        )
+    ]
+
+
+def _seen_as(attacked, clean, label) -> str:
+    """What a model sees; no attack is to blame where it was wrong before."""
+    if clean == label:
+        return f"seen as {attacked}"
+    return f"seen as {attacked}, wrong already when clean: {clean}"
+
+
+def _perturbations(images, index, places, epsilon) -> list[dict[str, Any]]:
+    changes = images.attacked[index] - images.clean
+    return [
+        {
+            "source": inline_images.perturbation(change, epsilon),
+            "alt": f"{place}: its perturbation by PGD",
+            "caption": f"±{np.abs(change).max():.2g}",
+        }
+        for place, change in zip(places, changes, strict=True)
+    ]
+
+
+def _sigmas(images, index, places, highest) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": inline_images.heat(sigma, highest),
+            "alt": f"{place}: sigma of each pixel in EXP's distribution",
+            "caption": f"mean {sigma.mean():.2f}",
+        }
+        for place, sigma in zip(places, images.sigma[index], strict=True)
+    ]

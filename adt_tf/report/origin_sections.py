@@ -1,0 +1,166 @@
+"""Where the models and the numbers come from: lint, set-up and commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf.report.evaluated_runs import EvaluatedRun
+from adt_tf.report.wording import counted, epsilon_text
+from adt_tf.runs import provenance, workdir
+
+_UNKNOWN = "unknown"
+# From the worst to the best, as lint prints them.
+_MARKS = {"fail": "✗", "warn": "!", "skipped": "–", "pass": "✓"}
+
+
+def lint_findings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
+    """Lint's verdicts on each model, or the command that gives them."""
+    views = []
+    for run in runs:
+        view = {"name": run.name, "command": lint_command(run), "run": False}
+        if run.lint is not None:
+            view |= {"run": True, **_findings(run.lint)}
+        views.append(view)
+    return views
+
+
+def _findings(lint: dict[str, Any]) -> dict[str, Any]:
+    order = list(_MARKS)
+    findings = sorted(lint["findings"], key=lambda f: order.index(f["status"]))
+    counts = ", ".join(
+        f"{sum(f['status'] == status for f in findings)} {status}"
+        for status in order
+    )
+    return {
+        "ok": lint["ok"],
+        "summary": f"Lint: {counts}; "
+        f"{counted(lint['num_examples'], 'example')}, "
+        f"epsilon {epsilon_text(lint['epsilon'])}, seed {lint['seed']}",
+        "findings": [
+            {
+                "status": f["status"],
+                "mark": _MARKS[f["status"]],
+                "check": f["check"],
+                "evidence": f["evidence"],
+                "advice": f.get("advice"),
+            }
+            for f in findings
+        ],
+    }
+
+
+def setup(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
+    """What was trained, on what, how, when and with which code.
+
+    Returns:
+        The `facts`, a value for each run; the `flags` of each run; and the
+        versions of the `packages` that write the page.
+    """
+    columns = [_facts(run) for run in runs]
+    facts = {
+        name: [str(column[name] or _UNKNOWN) for column in columns]
+        for name in columns[0]
+    }
+    return {
+        "facts": {k: v for k, v in facts.items() if set(v) != {_UNKNOWN}},
+        "flags": [(run.name, run.flags) for run in runs if run.flags],
+        "packages": provenance.versions(),
+    }
+
+
+def _facts(run: EvaluatedRun) -> dict[str, object]:
+    """What is known about a run; empty where it is not."""
+    start = run.provenance[-1] if run.provenance else {}
+    packages = ", ".join(
+        f"{name} {start[name]}"
+        for name in ("Python", "tensorflow", "keras")
+        if name in start
+    )
+    return {
+        "method": run.result.get("method"),
+        "network": run.result.get("network"),
+        "data set": run.result["dataset"],
+        "training data": _data(start.get("data")),
+        "their SHA-256": start.get("data", {}).get("sha256", "")[:16],
+        "epsilon in training": run.flag("epsilon"),
+        "epsilon in the evaluation": f"{run.result['epsilon']:g}",
+        "epochs": run.flag("epochs") or len(run.metrics.get("epoch", ())),
+        "seed of training": run.flag("seed"),
+        "seed of the attacks": str(run.report.seed),
+        "protocol": run.result.get("protocol"),
+        "training started": start.get("started"),
+        "trained with commit": _short(start.get("git commit")),
+        "trained with": packages,
+        "training ended": provenance.written_at(run.classifier),
+        "evaluated": provenance.written_at(run.evaluated),
+        "evaluated with commit": _short(run.result.get("commit")),
+        "classifier": run.classifier,
+        "its SHA-256": workdir.fingerprint(run.folder) or _UNKNOWN,
+    }
+
+
+def _short(commit: str | None) -> str:
+    """Enough of a commit to find it, and whether the code was changed."""
+    name, dash, changed = (commit or "").partition("-")
+    return name[:12] + dash + changed
+
+
+def _data(known: dict | None) -> str:
+    if not known:
+        return ""
+    shape = " × ".join(map(str, known["shape"]))
+    return (
+        f"{counted(known['examples'], 'image')} of {shape}, "
+        f"{known['classes']} classes"
+    )
+
+
+def commands(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
+    """The commands behind the numbers.
+
+    Returns:
+        For each of the `runs`, how to train, evaluate and lint it, None where
+        no command does; and how to `compare` the first two.
+    """
+    compare = None
+    if len(runs) > 1:
+        first, second = (_quoted(run.evaluated) for run in runs[:2])
+        compare = f"python scripts/evaluate.py --compare {first} {second}"
+    return {"runs": [_commands(run) for run in runs], "compare": compare}
+
+
+def _commands(run: EvaluatedRun) -> dict[str, Any]:
+    train = None
+    if run.flags:
+        folder = _quoted(run.folder)
+        train = (
+            f"python scripts/train.py --flagfile={folder}/flags.txt "
+            f"--workdir={folder}-again"
+        )
+    return {
+        "name": run.name,
+        "train": train,
+        "seconds": round(sum(run.report.seconds.values())),
+        "verdicts": run.evaluated.name,
+        "evaluate": run.result.get("command"),
+        "lint": lint_command(run),
+    }
+
+
+def lint_command(run: EvaluatedRun) -> str:
+    """What runs lint on a model."""
+    if run.flags:
+        return f"python scripts/lint.py --workdir={_quoted(run.folder)}"
+    return f"adt_tf.lint(classifier, test, epsilon={run.result['epsilon']:g})"
+
+
+def attack_settings(run: EvaluatedRun) -> dict[str, str]:
+    """Each attack with all its settings."""
+    return {name: text.strip("<>") for name, text in run.report.attacks.items()}
+
+
+def _quoted(path: object) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))
