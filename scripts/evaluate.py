@@ -75,7 +75,7 @@ def main(*arguments: str) -> None:
         common.check_model_flags("train_examples")
     config = common.experiment_config()
 
-    from adt_tf.runs import evaluation_job, workdir
+    from adt_tf.runs import evaluation_job, evaluation_settings, workdir
 
     output = evaluation_job.checked_output(
         values.output or _default_output(protocol)
@@ -107,11 +107,20 @@ def main(*arguments: str) -> None:
         details={
             "command": " ".join(command),
             "protocol": protocol,
-            "classifier": workdir.fingerprint(values.workdir)
-            if values.workdir
-            else None,
             "method": method,
             "network": config["network"] if values.workdir else None,
+            **evaluation_settings.describe(
+                config,
+                names,
+                classifier=workdir.fingerprint(values.workdir)
+                if values.workdir
+                else None,
+                test_examples=values.test_examples,
+                independent=values.independent,
+                attack_epochs=values.attack_epochs,
+                attack_width_factor=values.attack_width_factor,
+                source=values.source,
+            ),
         },
         batch_size=values.eval_batch_size,
         independent=values.independent,

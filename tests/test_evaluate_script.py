@@ -55,6 +55,8 @@ def test_any_model_and_protocol(case, tmp_path):
     assert list(result["accuracy"]) == ["natural", "FGSM", "PGD-5 x2", "Square"]
     assert result["accuracy"]["natural"] == 1.0
     assert "--attacks=fgsm,pgd-5x2,square-50" in result["command"]
+    assert result["attack_names"] == ["fgsm", "pgd-5x2", "square-50"]
+    assert (result["epsilon"], result["test_examples"]) == (0.02, None)
     assert "num_steps=5" in done.stdout and "40 examples" in done.stdout
     assert output.with_suffix(".csv").read_text().count("\n") == 41
     assert "| A_rob |" in output.with_suffix(".md").read_text()

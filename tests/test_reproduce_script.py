@@ -99,10 +99,14 @@ def test_evaluation_is_that_of_the_script(everything):
     path = everything / "runs" / "at_pgd" / "evaluation-paper.json"
     before = json.loads(path.read_text())
     script = before["command"].removeprefix("python scripts/evaluate.py ")
-    run("evaluate", *script.split(" "))
+    # In another order, and with flags that change no verdict.
+    run("evaluate", "--eval_batch_size=50", *reversed(script.split(" ")))
     after = json.loads(path.read_text())
+    assert after["command"] != before["command"]
     assert after["outcomes"] == before["outcomes"]
     assert after["attacks"] == before["attacks"]
+    arguments = ("--target=table1", *TINY, f"--output={everything}")
+    assert "to do" not in run("reproduce", *arguments, "--dry_run").stdout
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
     assert "T = 7 steps, k = 5 samples a step, lambda = 0.01" in lines[-1]
 
 
-def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
+def fake_evaluation(made, run, seed, protocol, shares):
     """Writes verdicts with these accuracies, the first images standing."""
     count = 1000
     outcomes = {
@@ -246,7 +246,7 @@ def fake_evaluation(made, run, seed, protocol, shares, classifier=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     values = {
         "command": attack_runs.command(made, run, seed, protocol),
-        "classifier": classifier,
+        **attack_runs.settings_of(made, run, seed, protocol),
         **report.to_dict(),
     }
     path.write_text(json.dumps(values))
@@ -384,6 +384,39 @@ def test_evaluation_is_reused_only_if_it_is_the_same(study):
     assert not attack_runs.is_evaluated(study("tiny"), "at_pgd", 0, "spsa")
     (made.workdir("at_pgd", 0) / "classifier.keras").write_text("another")
     assert not attack_runs.is_evaluated(made, "at_pgd", 0, "spsa")
+
+
+def test_evaluation_is_known_by_its_settings_not_by_its_command(study):
+    made = study("mini")
+    shares = {"natural": 0.9, "PGD-20": 0.5}
+    fake_evaluation(made, "at_pgd", 0, "distributional", shares)
+    path = attack_runs.path(made, "at_pgd", 0, "distributional")
+    values = json.loads(path.read_text())
+
+    def is_current(**changes):
+        path.write_text(json.dumps(values | changes))
+        return attack_runs.is_evaluated(made, "at_pgd", 0, "distributional")
+
+    words = values["command"].split()
+    assert is_current(command=" ".join([*words[:2], *reversed(words[2:])]))
+    assert is_current(command="", commit="another", data_dir="elsewhere")
+    for name, value in {
+        "attack_names": ["pgd-20", "exp", "exp-am"],
+        "attack_epochs": 5,
+        "attack_width_factor": 0.5,
+        "train_examples": None,
+        "test_examples": None,
+        "independent": False,
+        "source": "build/another",
+        "dataset": "svhn_cropped",
+        "epsilon": 0.03,
+        "seed": 1,
+    }.items():
+        assert values[name] != value
+        assert not is_current(**{name: value}), name
+    # What was made before settings were kept is made again.
+    del values["attack_names"]
+    assert not is_current()
 
 
 def test_paired_difference_is_students():

@@ -8,51 +8,61 @@ from __future__ import annotations
 
 import gc
 import pathlib
+from typing import Any
 
 from adt_tf import evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
-from adt_tf.runs import evaluation_job
+from adt_tf.runs import evaluation_job, evaluation_settings
 from adt_tf.runs import workdir as workdirs
 
 
 def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
-    """Where the verdicts on a run lie."""
+    """Returns where the verdicts on a run lie."""
     return study.workdir(run, seed) / f"evaluation-{protocol}.json"
 
 
 def command(study: Study, run: str, seed: int, protocol: str) -> str:
-    """The command that measures the same."""
-    scale = study.scale
-    chosen = scale.protocols[protocol]
+    """Returns the command that measures the same."""
+    settings = settings_of(study, run, seed, protocol)
     words = [
         "python scripts/evaluate.py",
         f"--workdir={study.workdir(run, seed)}",
         f"--protocol={protocol}",
-        f"--attacks={','.join(chosen.attacks.values())}",
+        f"--attacks={','.join(settings['attack_names'])}",
     ]
-    changed = _changed(study, run)
-    words += [f"--{name}={value!r}" for name, value in changed.items()]
-    if chosen.test_examples:
-        words.append(f"--test_examples={chosen.test_examples}")
-    if protocol == "distributional":
-        words += [
-            f"--attack_epochs={scale.attack_epochs}",
-            f"--attack_width_factor={scale.attack_width_factor:g}",
-        ]
+    if _attack_epsilon(study, run) is not None:
+        words.append(f"--epsilon={settings['epsilon']!r}")
+    words += [
+        f"--{name}={settings[name]}"
+        for name in ("test_examples", "attack_epochs", "attack_width_factor")
+        if settings[name] is not None
+    ]
     return " ".join(words)
 
 
+def settings_of(
+    study: Study, run: str, seed: int, protocol: str
+) -> dict[str, Any]:
+    """Returns what decides the verdicts on a run at this scale."""
+    scale = study.scale
+    return evaluation_settings.describe(
+        _config(study, run, seed),
+        list(scale.protocols[protocol].attacks.values()),
+        classifier=workdirs.fingerprint(study.workdir(run, seed)),
+        test_examples=scale.protocols[protocol].test_examples,
+        independent=True,
+        attack_epochs=scale.attack_epochs,
+        attack_width_factor=scale.attack_width_factor,
+    )
+
+
 def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
-    """Whether a run has been measured as this scale asks."""
+    """Tells whether a run has been measured as this scale asks."""
     file = path(study, run, seed, protocol)
-    if not file.is_file():
-        return False
-    found = evaluation_job.read(file)
-    ours = workdirs.fingerprint(study.workdir(run, seed))
-    same = found.get("classifier", ours) == ours
-    return same and _settings(found["command"]) == _settings(
-        command(study, run, seed, protocol)
+    return file.is_file() and evaluation_settings.is_current(
+        evaluation_job.read(file),
+        settings_of(study, run, seed, protocol),
     )
 
 
@@ -68,11 +78,11 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     if is_evaluated(study, run, seed, protocol):
         return
     scale = study.scale
-    config = study.config(run, seed) | _changed(study, run)
-    chosen = scale.protocols[protocol]
-    test = study.test_data(run, seed, chosen.test_examples)
+    config = _config(study, run, seed)
+    settings = settings_of(study, run, seed, protocol)
+    test = study.test_data(run, seed, settings["test_examples"])
     attacks = evaluation_job.build_attacks(
-        list(chosen.attacks.values()),
+        settings["attack_names"],
         config["epsilon"],
         test,
         width_factor=scale.attack_width_factor,
@@ -87,23 +97,23 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         details={
             "command": command(study, run, seed, protocol),
             "protocol": protocol,
-            "classifier": workdirs.fingerprint(study.workdir(run, seed)),
             "method": config["method"],
             "network": config["network"],
+            **settings,
         },
         independent=True,
     )
     gc.collect()
 
 
-def _changed(study: Study, run: str) -> dict[str, float]:
-    """Flags that attacks on a run have otherwise than its training."""
-    epsilon = registry.RUNS[run].attack_epsilon
-    if study.scale.folder is not None or epsilon is None:
-        return {}
-    return {"epsilon": epsilon}
+def _config(study: Study, run: str, seed: int) -> dict[str, Any]:
+    """Returns the values of a run's flags, with the epsilon of its attacks."""
+    config = study.config(run, seed)
+    epsilon = _attack_epsilon(study, run)
+    return config if epsilon is None else config | {"epsilon": epsilon}
 
 
-def _settings(text: str) -> set[str]:
-    """What a command measures, wherever its workdir lies."""
-    return {part for part in text.split() if not part.startswith("--workdir=")}
+def _attack_epsilon(study: Study, run: str) -> float | None:
+    """Returns the attacks' epsilon where it is not that of training."""
+    is_smaller = study.scale.folder is not None
+    return None if is_smaller else registry.RUNS[run].attack_epsilon

@@ -17,6 +17,7 @@ from adt_tf.reproduction import attack_runs, costs, train_runs
 from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.measurements import Measurement
 from adt_tf.reproduction.study import Study
+from adt_tf.runs.evaluation_settings import GENERATORS
 
 _TRAIN_SIZES = {
     "cifar10": 50_000,
@@ -106,7 +107,7 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
         reason = (
             f"at most {count} x {each:.0f} gradients of {cost.seconds:.3g} s"
         )
-        for attack in ("exp-am", "imp-am"):
+        for attack in GENERATORS:
             if attack in rules.attacks.values():
                 twin = study.config(f"adt_{attack.replace('-', '_')}", seed)
                 step = book.step(twin)
