@@ -191,11 +191,13 @@ def transport_distance(
     clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis])[:, 0])
 
     def distance(logits):
-        cost = transport.cosine_cost(tf.transpose(logits, [1, 0, 2]), clean)
-        plan = transport.sinkhorn_plan(
-            cost, regularization=regularization, num_iterations=num_iterations
+        costs = transport.transport_costs(
+            tf.transpose(logits, [1, 0, 2]),
+            clean,
+            regularization=regularization,
+            num_iterations=num_iterations,
         )
-        return tf.transpose(tf.reduce_sum(plan * cost, axis=-1))
+        return tf.transpose(costs)
 
     return _of_logits(classifier, distance)
 

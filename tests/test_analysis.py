@@ -607,54 +607,30 @@ def test_convergence_refuses_an_attack_without_steps(linear, small):
 # Time
 
 
-@pytest.fixture
-def timings(tmp_path):
-    """As benchmarks/method_time.py writes them."""
-    rows = [("at_pgd", 1.0, None, 2.0), ("adt_exp", 4.1, 5.0, 8.0)]
-    records = [
-        {
-            "name": f"{name} step over AT-PGD's, wrn-16-4",
-            "ratio": ratio,
-            "spread": [ratio - 0.1, ratio + 0.2],
-            "aim": aim,
-            "seconds": seconds,
-        }
-        for name, ratio, aim, seconds in rows
-    ]
-    path = tmp_path / "method_time.json"
-    path.write_text(json.dumps(records))
-    return path
+def timings():
+    """Three rounds of two methods, one of which the paper has a ratio for."""
+    seconds = np.array([[2.0, 4.0, 1.0], [8.2, 12.0, 4.4]])
+    return epoch_time.EpochTimes(
+        ("at_pgd", "adt_exp"), seconds, {"adt_exp": 5.0}, "wrn-16-4"
+    )
 
 
-def test_timings_are_read(timings):
-    results = epoch_time.read_epoch_times(timings)
-    assert results.methods == ("at_pgd", "adt_exp")
-    assert results.setting == "wrn-16-4"
-    # The benchmark's ratio, a median of ratios, not 8 / 2.
-    assert results.ratios.tolist() == [1.0, 4.1]
-    np.testing.assert_allclose(results.quartiles[1], [4.0, 4.3])
-    assert np.isnan(results.paper[0]) and results.paper[1] == 5
-
-
-def test_times_are_relative_to_at_pgd(tmp_path):
-    results = epoch_time.collect_epoch_times({"adt_exp": 6.0, "at_pgd": 1.5})
-    assert results.to_dict()["relative_to_at_pgd"] == {
-        "adt_exp": 4.0,
-        "at_pgd": 1.0,
-    }
-    with pytest.raises(ValueError, match="'at_pgd'"):
-        epoch_time.collect_epoch_times({"adt_exp": 6.0})
-    with pytest.raises(ValueError, match="does not exist"):
-        epoch_time.read_epoch_times(tmp_path / "none.json")
-    (tmp_path / "odd.json").write_text('[{"name": "at_pgd"}]')
-    with pytest.raises(ValueError, match="must hold a list of records"):
-        epoch_time.read_epoch_times(tmp_path / "odd.json")
+def test_times_are_relative_to_at_pgd_round_by_round():
+    results = timings()
+    # The median of 4.1, 3 and 4.4, not 8.2 / 2.
+    np.testing.assert_allclose(results.ratios, [1.0, 4.1])
+    np.testing.assert_allclose(results.quartiles[1], [3.55, 4.25])
+    values = results.to_dict()
+    assert values["seconds_per_step"] == {"at_pgd": 2.0, "adt_exp": 8.2}
+    assert values["relative_to_at_pgd"]["at_pgd"] == 1.0
+    with pytest.raises(ValueError, match="must have 'at_pgd'"):
+        epoch_time.EpochTimes(("adt_exp",), np.ones([1, 3]))
 
 
 # Pictures
 
 
-def make_results(name, timings):
+def make_results(name):
     """One small result of each analysis, and what draws it."""
     generator = np.random.default_rng(8)
     names = ("Standard", "ADT-EXP")
@@ -709,7 +685,7 @@ def make_results(name, timings):
             convergence.draw_convergence,
         ),
         "epoch time": lambda: (
-            epoch_time.read_epoch_times(timings),
+            timings(),
             epoch_time.draw_epoch_times,
         ),
     }[name]()
@@ -726,13 +702,13 @@ PICTURES = [
 ]
 
 
-def draw_figure(name, timings, monkeypatch):
+def draw_figure(name, monkeypatch):
     """The figure itself, as it would be saved."""
     figures = []
     monkeypatch.setattr(
         plots, "save", lambda figure, path: figures.append(figure)
     )
-    results, draw = make_results(name, timings)
+    results, draw = make_results(name)
     draw(results, "picture.png")
     (figure,) = figures
     figure.canvas.draw()
@@ -740,8 +716,8 @@ def draw_figure(name, timings, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_pictures_have_titles_axes_and_names(name, timings, monkeypatch):
-    figure, results = draw_figure(name, timings, monkeypatch)
+def test_pictures_have_titles_axes_and_names(name, monkeypatch):
+    figure, results = draw_figure(name, monkeypatch)
     texts = [text.get_text() for text in figure.findobj(Text)]
     titles = [figure.get_suptitle(), *(a.get_title() for a in figure.axes)]
     assert any(titles)
@@ -760,8 +736,8 @@ def test_pictures_have_titles_axes_and_names(name, timings, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_text_is_cut_off(name, timings, monkeypatch):
-    figure, _ = draw_figure(name, timings, monkeypatch)
+def test_no_text_is_cut_off(name, monkeypatch):
+    figure, _ = draw_figure(name, monkeypatch)
     width, height = figure.canvas.get_width_height()
     texts = [*figure.texts, figure._suptitle, figure._supxlabel]
     for axes in figure.axes:
@@ -791,9 +767,9 @@ def test_eight_attacks_are_told_apart(tmp_path, monkeypatch):
     assert len({line.get_marker() for line in lines}) == 8
 
 
-def test_loss_surfaces_share_their_scales(timings, monkeypatch):
+def test_loss_surfaces_share_their_scales(monkeypatch):
     """Height and colour mean the same for both models."""
-    figure, results = draw_figure("loss surface", timings, monkeypatch)
+    figure, results = draw_figure("loss surface", monkeypatch)
     solid = [a for a in figure.axes if hasattr(a, "get_zlim")]
     assert len(solid) == 2
     assert solid[0].get_zlim() == solid[1].get_zlim()
@@ -809,8 +785,8 @@ def test_loss_surfaces_share_their_scales(timings, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_results_are_drawn_and_fit_into_json(name, timings, tmp_path):
-    results, draw = make_results(name, timings)
+def test_results_are_drawn_and_fit_into_json(name, tmp_path):
+    results, draw = make_results(name)
     path = tmp_path / "new folder" / "picture.png"
     draw(results, path)
     assert is_png(path)
@@ -823,13 +799,13 @@ def test_results_are_drawn_and_fit_into_json(name, timings, tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_pictures_leave_pyplot_alone(timings, tmp_path):
+def test_pictures_leave_pyplot_alone(tmp_path):
     import matplotlib
     from matplotlib import pyplot
 
     before = dict(matplotlib.rcParams)
     open_figures = pyplot.get_fignums()
-    results, draw = make_results("transfer", timings)
+    results, draw = make_results("transfer")
     draw(results, tmp_path / "picture.png")
     assert dict(matplotlib.rcParams) == before
     assert pyplot.get_fignums() == open_figures

@@ -1,6 +1,6 @@
 """Entropic optimal transport between two batches of feature vectors.
 
-    sinkhorn_distance(a, b)              # a [..., n, features], b [..., m, ...]
+    transport_costs(a, b)                # a [..., n, features], b [..., m, ...]
 
 Parts: `cosine_cost(a, b)` is the cost of moving one vector to another,
 `sinkhorn_plan(cost)` the cheapest way to move one uniform batch to the other.
@@ -13,33 +13,33 @@ import math
 import tensorflow as tf
 
 
-def sinkhorn_distance(
+def transport_costs(
     a: tf.Tensor,
     b: tf.Tensor,
     *,
     regularization: float = 0.01,
     num_iterations: int = 50,
 ) -> tf.Tensor:
-    """The cost of moving batch `a` to batch `b` by the entropic plan.
+    """Returns what each vector of `a` costs when `a` is moved to `b`.
 
-        distance = sum_ij P_ij C_ij,    C_ij = 1 - cos(a_i, b_j)
+        cost_i = sum_j P_ij C_ij,    C_ij = 1 - cos(a_i, b_j)
         P = argmin_P  sum_ij P_ij C_ij - regularization * H(P)
             subject to  sum_j P_ij = 1/n,  sum_i P_ij = 1/m
 
-    The gradient takes the plan as constant and goes through the cost alone.
-    By the envelope theorem that is the exact gradient of the minimum above,
-    which differs from the distance by the entropy of the plan, at most
-    regularization * log(n m).
+    The sum over i is the transport distance of the batches. Its gradient takes
+    the plan P as constant and goes through the cost alone. By the envelope
+    theorem that is the exact gradient of the minimum above, which differs from
+    the distance by the entropy of the plan, at most regularization * log(n m).
 
     Args:
         a: Vectors [..., n, features], float32 or float64.
         b: Vectors [..., m, features]. The leading axes broadcast.
         regularization: Weight of the plan's entropy, in units of the cost,
             which lies between 0 and 2. Smaller is sharper and slower.
-        num_iterations: Sinkhorn's iterations.
+        num_iterations: Number of Sinkhorn's iterations.
 
     Returns:
-        Distances [...]. Zero vectors are at cost 1 from everything. Rounding
+        Costs [..., n]. Zero vectors are at cost 1 from everything. Rounding
         may take the distance of equal batches below 0, by 1e-7 or so.
 
     Reference: Cuturi, Sinkhorn Distances, 2013; with this cost and
@@ -51,16 +51,16 @@ def sinkhorn_distance(
     Example:
 
     >>> a = tf.constant([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(float(sinkhorn_distance(a, a[::-1])), 4)    # another order
-    0.0
-    >>> round(float(sinkhorn_distance(a, -a)), 4)
-    1.0
+    >>> transport_costs(a, a[::-1]).numpy().round(4)    # another order
+    array([0., 0.], dtype=float32)
+    >>> transport_costs(a, -a).numpy().round(4)
+    array([0.5, 0.5], dtype=float32)
     """
     cost = cosine_cost(a, b)
     plan = sinkhorn_plan(
         cost, regularization=regularization, num_iterations=num_iterations
     )
-    return tf.reduce_sum(plan * cost, axis=[-2, -1])
+    return tf.reduce_sum(plan * cost, axis=-1)
 
 
 def cosine_cost(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -47,36 +47,38 @@ def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Figure 7: the time of an epoch, relative to AT-PGD."""
-    names = list(rows)
-    seconds = arrays["figure7"]["seconds"]
-    ratios = seconds / seconds[names.index("AT-PGD")]
     theirs = paper_numbers.rows("figure7")
-    aims = [theirs.get(name, {}).get("ratio", np.nan) for name in names]
     results = epoch_time.EpochTimes(
         tuple(rows.values()),
-        np.median(seconds, axis=1),
-        np.median(ratios, axis=1),
-        np.percentile(ratios, [25, 75], axis=1).T,
-        np.array(aims),
+        arrays["figure7"]["seconds"],
+        {rows[label]: row["ratio"] for label, row in theirs.items()},
         str(arrays["figure7"]["network"]),
     )
     epoch_time.draw_epoch_times(results, study.file("figure7.png"))
+    body = []
+    for label, step, ratio, (low, high) in zip(
+        rows,
+        np.median(results.seconds, axis=1),
+        results.ratios,
+        results.quartiles,
+        strict=True,
+    ):
+        aim = f"{theirs[label]['ratio']:g}" if label in theirs else ""
+        body.append(
+            [
+                label,
+                f"{step:.4g}",
+                f"{ratio:.2f}",
+                f"{low:.2f} to {high:.2f}",
+                aim,
+            ]
+        )
     lines = markdown_table(
         ["method", "step (s)", "over AT-PGD's", "quartiles", "paper, about"],
-        [
-            [
-                name,
-                f"{results.seconds[i]:.4g}",
-                f"{results.ratios[i]:.2f}",
-                f"{results.quartiles[i, 0]:.2f} to "
-                f"{results.quartiles[i, 1]:.2f}",
-                "" if np.isnan(aims[i]) else f"{aims[i]:g}",
-            ]
-            for i, name in enumerate(names)
-        ],
+        body,
     )
-    lines += ["", f"Timed on {arrays['figure7']['network']}."]
+    lines += ["", f"Timed on {results.setting}."]
     values = results.to_dict() | {
-        "ratios": dict(zip(names, ratios.tolist(), strict=True))
+        "ratios": dict(zip(rows, results.round_ratios.tolist(), strict=True))
     }
     return lines, values
