@@ -151,7 +151,7 @@ def resolved_flags(values: flags.FlagValues = flags.FLAGS) -> str:
 
 def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
     """Makes the workdir and writes its flags; refuses another run's."""
-    from adt_tf.files import read_text, write_text
+    from adt_tf.files import is_leftover, read_text, write_text
 
     path = pathlib.Path(workdir) / FLAGS_FILE
     text = resolved_flags(values)
@@ -166,7 +166,7 @@ def claim_workdir(workdir: str, values: flags.FlagValues = flags.FLAGS) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # A process that was killed here has left its own part of a file.
-    if {p.name for p in path.parent.iterdir()} - {f"partial-{FLAGS_FILE}"}:
+    if not all(is_leftover(p) for p in path.parent.iterdir()):
         raise ValueError(
             f"{path.parent} is not empty and is no run's workdir, so nothing "
             "was changed. Choose another --workdir."

@@ -202,9 +202,13 @@ def test_the_files_of_an_earlier_version_are_refused(tmp_path):
 
 def test_what_a_killed_process_leaves_is_removed(tmp_path):
     save(make_store(tmp_path), 1)
-    shutil.copytree(tmp_path / "step-00000001", tmp_path / "partial-step-2")
+    leftover = tmp_path / ".adt_tf-0a1b2c3d.partial"
+    shutil.copytree(tmp_path / "step-00000001", leftover / "step-00000002")
+    mine = ["partial-thesis", ".adt_tf-notes", "step-by-step"]
+    for name in mine:
+        (tmp_path / name).mkdir()
     assert restored(tmp_path) == (1, 1.0)
-    assert names(tmp_path) == ["step-00000001"]
+    assert names(tmp_path) == sorted(["step-00000001", *mine])
 
 
 def fails_and_keeps(store, reason):

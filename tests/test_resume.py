@@ -8,6 +8,7 @@ import pytest
 from tests.support import runs
 
 METHODS = list(runs.METHODS)
+PARTIAL = "checkpoints/.adt_tf-*.partial"
 AT_RANDOM = [(m, i) for i, m in enumerate(sorted(METHODS * 4))]
 WHILE_WRITING = [(m, i) for i, m in enumerate(sorted(METHODS * 2))]
 
@@ -62,7 +63,7 @@ def test_killed_while_a_checkpoint_is_written(
     """SIGKILL such that a checkpoint is left that is not whole."""
     generator = random.Random(100 + kill)
     step = generator.randrange(10)
-    unfinished = generator.choice(["partial-step-*", "partial-step-*/state*"])
+    unfinished = generator.choice(["step-*", "step-*/state*"])
     path, left = tmp_path / "run", []
     while not left:  # it may have become whole just before
         process = runs.start(path, *flags(method), "--checkpoint_steps=1")
@@ -70,11 +71,11 @@ def test_killed_while_a_checkpoint_is_written(
             process,
             lambda: (
                 runs.last_step(path) >= step
-                and any(path.glob(f"checkpoints/{unfinished}"))
+                and any(path.glob(f"{PARTIAL}/{unfinished}"))
             ),
         )
-        left = [p.name for p in path.glob("checkpoints/partial-*")]
+        left = [p.name for p in path.glob(f"{PARTIAL}/*")]
     print(f"\n{method}: killed, which left {left}")
     runs.finish(path, *flags(method), "--checkpoint_steps=1")
-    assert not list(path.glob("checkpoints/partial-*"))
+    assert not list(path.glob(PARTIAL))
     assert runs.differences(runs.end_of(path), never_stopped(method)) == []

@@ -1,10 +1,12 @@
 """What is read runs no code, and what is written stays where it belongs."""
 
 import ast
+import contextlib
 import json
 import os
 import pathlib
 import pickle
+import resource
 import subprocess
 import sys
 import types
@@ -17,10 +19,13 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks, data, files
+from adt_tf.analysis import plots
 from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
 from adt_tf.runs import evaluation_job, experiment, workdir
+from adt_tf.runs.checkpoints import Checkpoints
 from adt_tf.serving import loading
+from tests.support.disks import fill
 from tests.support.models import make_convolutional
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -218,14 +223,133 @@ def outside(tmp_path):
     assert path.read_text() == "mine" and not path.is_symlink()
 
 
-@pytest.mark.parametrize("name", ["report.md", "partial-report.md"])
-def test_text_is_not_written_through_a_link(name, tmp_path, outside):
+def test_text_is_not_written_through_a_link(tmp_path, outside):
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / name).symlink_to(outside)
+    (folder / "report.md").symlink_to(outside)
     files.write_text(folder / "report.md", "ours")
     assert (folder / "report.md").read_text() == "ours"
     assert not (folder / "report.md").is_symlink()
+
+
+def save_best(path):
+    x = np.zeros([2, 8, 8, 1], "float32")
+    best = RobustCheckpoint((x, np.array([0, 1])), 0.1, path)
+    best.set_model(types.SimpleNamespace(classifier=make_convolutional()))
+    best._write({"robust_accuracy": 0.5})
+
+
+def assess(path):
+    x = np.random.default_rng(0).uniform(size=(4, 8, 8, 1)).astype("float32")
+    evaluation_job.assess(
+        make_convolutional(),
+        data.ImageData(x, np.arange(4), 10, "mine"),
+        [attacks.fgsm(0.1)],
+        path,
+        details={},
+        keep_examples=True,
+        verbose=False,
+    )
+
+
+def save_state(path):
+    state = tf.train.Checkpoint(weights=tf.Variable(0.0))
+    Checkpoints(path.parent, state).save(step=1, record={})
+
+
+#: All that write a file or a directory, by the name that they give it.
+WRITERS = {
+    "note.md": lambda path: files.write_text(path, "text"),
+    "arrays.npz": lambda path: files.write_arrays(path, {"x": np.zeros(9)}),
+    "picture.png": lambda path: plots.save(plots.make_figure(1.0), path),
+    "classifier.keras": lambda path: workdir.save_classifier(
+        make_convolutional(), path
+    ),
+    "best.keras": save_best,
+    "model": lambda path: adt_tf.export(make_convolutional(), path),
+    "evaluation.json": assess,
+    "step-00000001": save_state,
+}
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_file_of_anybody_else_is_removed(name, kind, tmp_path):
+    mine = tmp_path / f"partial-{name}"
+    others = [mine.with_suffix(suffix) for suffix in (".csv", ".md", ".npz")]
+    for path in [mine, *others]:
+        if kind == "folder":
+            path.mkdir(exist_ok=True)
+            path = path / "thesis.tex"
+        path.write_text("mine")
+    before = {p: p.read_text() for p in tmp_path.rglob("*") if p.is_file()}
+    WRITERS[name](tmp_path / name)
+    assert (tmp_path / name).exists()
+    assert {p: p.read_text() for p in before} == before
+    assert not list(tmp_path.glob(".*"))
+
+
+@contextlib.contextmanager
+def limited_file_size(size):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def fails_and_leaves_nothing(name, folder, reason):
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(OSError) as caught:
+        WRITERS[name](folder / "new" / name)
+    message = str(caught.value)
+    assert reason in message and "\n" not in message
+    assert str(folder / "new") in message and ".adt_tf" not in message
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_limit_of_the_file_size_leaves_nothing(name, tmp_path):
+    with limited_file_size(3):
+        fails_and_leaves_nothing(name, tmp_path, "File too large")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_leaves_nothing(name, small_disk):
+    fill(small_disk, 0)
+    fails_and_leaves_nothing(name, small_disk, "No space left on device")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_directory_that_may_not_be_written(name, tmp_path):
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o555)
+    root = os.geteuid() == 0
+    try:
+        if root:  # who may write anywhere
+            os.seteuid(65534)
+        with pytest.raises(OSError, match="Permission denied") as caught:
+            WRITERS[name](folder / name)
+    finally:
+        if root:
+            os.seteuid(0)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not list(folder.iterdir())
+
+
+def test_leftovers_of_a_process_that_still_writes_stay(tmp_path):
+    with files.atomic_write(tmp_path / "file") as partial:
+        files.remove_leftovers(tmp_path)
+        partial.write_text("whole")
+    assert (tmp_path / "file").read_text() == "whole"
+    dead = tmp_path / ".adt_tf-01234567.partial"
+    dead.mkdir()
+    (tmp_path / ".adt_tf-89abcdef.partial").symlink_to(tmp_path)
+    files.remove_leftovers(tmp_path)
+    assert not dead.exists()
+    assert (tmp_path / ".adt_tf-89abcdef.partial").is_symlink()
 
 
 def test_two_processes_write_one_file(tmp_path):
@@ -251,20 +375,14 @@ def test_two_processes_write_one_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_models_are_not_written_through_a_link(tmp_path, outside):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for name in ("partial-classifier.keras", "partial-best.keras"):
-        (folder / name).symlink_to(outside)
-    classifier = make_convolutional()
-    workdir.save_classifier(classifier, folder / "classifier.keras")
-    x = np.zeros([2, 8, 8, 1], "float32")
-    best = RobustCheckpoint((x, np.array([0, 1])), 0.1, folder / "best.keras")
-    best.set_model(types.SimpleNamespace(classifier=classifier))
-    best._write({"robust_accuracy": 0.5})
-    for name in ("classifier.keras", "best.keras"):
-        assert not (folder / name).is_symlink()
-        loading.load(folder / name)
+@pytest.mark.parametrize("name", ["classifier.keras", "best.keras"])
+def test_models_are_not_written_through_a_link(name, tmp_path, outside):
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    path.symlink_to(outside)
+    WRITERS[name](path)
+    assert not path.is_symlink()
+    loading.load(path)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +401,7 @@ def test_a_run_does_not_train_through_a_link(name, dangling, tmp_path):
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "run" / name
     link.parent.mkdir(parents=True)
     if not dangling:
-        (elsewhere / "partial-thesis").mkdir(parents=True)
+        (elsewhere / ".adt_tf-01234567.partial").mkdir(parents=True)
     link.symlink_to(elsewhere)
     before = sorted(tmp_path.rglob("*"))
     run = experiment.Experiment(
@@ -297,11 +415,10 @@ def test_a_run_does_not_train_through_a_link(name, dangling, tmp_path):
 def test_an_export_is_not_written_through_a_link(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "mine").write_text("mine")
-    (tmp_path / "partial-model").symlink_to(elsewhere)
-    adt_tf.export(make_convolutional(), tmp_path / "model")
-    assert [path.name for path in elsewhere.iterdir()] == ["mine"]
-    assert (tmp_path / "model" / "saved_model.pb").is_file()
+    (tmp_path / "model").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="model could not be written"):
+        adt_tf.export(make_convolutional(), tmp_path / "model")
+    assert not list(elsewhere.iterdir())
 
 
 def test_an_attack_named_as_a_path_writes_where_it_was_told(tmp_path):

@@ -1,6 +1,7 @@
 """One process: stopped runs, states that are not finite, and going back."""
 
 import csv
+import dataclasses
 import errno
 import pathlib
 import subprocess
@@ -14,7 +15,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import data, methods, precision
 from adt_tf.attacks.base import PointAttack
-from adt_tf.runs import claiming
+from adt_tf.runs import claiming, provenance
 from adt_tf.runs.checkpoint_schedule import Policy
 from adt_tf.runs.experiment import Experiment
 from adt_tf.threat_models import Linf
@@ -105,7 +106,7 @@ def train(run, workdir, *, kill_at=None):
     variables = [*trainer.classifier.variables, *trainer.optimizer.variables]
     end = {str(i): v.numpy() for i, v in enumerate(variables)}
     path = pathlib.Path(workdir) / "metrics.csv"
-    return {**end, "metrics": path.read_text()}
+    return {**end, "metrics": path.read_bytes()}
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,41 @@ def test_goes_on_in_mid_epoch_while_epsilon_grows(tmp_path):
         assert train(run, killed, kill_at=kill_at) is None
     end = train(make_run(every=1, epsilon_warmup=2), killed)
     assert differences(end, whole) == []
+
+
+def contents(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_does_not_go_on_with_other_data(finished, part, tmp_path):
+    """As where the file of the data is replaced after a kill."""
+
+    def make(changed=False):
+        run = make_run(every=1)
+        run.validation_data = data.load("digits", split="test", num_examples=20)
+        if changed:
+            old = getattr(run, f"{part}_data")
+            labels = old.labels.copy()
+            labels[0] = (labels[0] + 1) % 10
+            new = dataclasses.replace(old, labels=labels)
+            setattr(run, f"{part}_data", new)
+        return run
+
+    end = train(make(), tmp_path, kill_at=None if finished else 7)
+    assert (end is not None) == finished
+    before = contents(tmp_path)
+    other = make(changed=True)
+    with pytest.raises(ValueError, match="was started on other") as caught:
+        other.train(tmp_path)
+    message = str(caught.value)
+    assert "\n" not in message and "digits" in message
+    for run in (make(), other):
+        described = provenance.describe(getattr(run, f"{part}_data"))
+        assert described["sha256"] in message
+    assert contents(tmp_path) == before
+    assert train(make(), tmp_path) is not None  # the data are back
 
 
 def test_saves_by_the_clock(tmp_path, monkeypatch):
@@ -318,7 +354,7 @@ def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):
     assert "rollback 2 of at most 3" in told
     changed = differences(end, never_stopped)
     assert "0" in changed and "metrics" in changed
-    rows = list(csv.DictReader(end["metrics"].splitlines()))
+    rows = list(csv.DictReader(end["metrics"].decode().splitlines()))
     assert [row["epoch"] for row in rows] == ["0", "1", "2"]
     first = never_stopped["metrics"].splitlines()[:2]
     assert end["metrics"].splitlines()[:2] == first

@@ -20,6 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from adt_tf import files
+
 #: Okabe and Ito's palette, told apart in every common colour blindness; violet
 #: in place of its yellow, which is too pale for lines on white.
 COLORS = (
@@ -78,14 +80,12 @@ def note(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:
-    """Writes a PNG beside its place, then renames it: never half a picture."""
+    """Writes a PNG, whole or not at all."""
     path = pathlib.Path(path)
     if path.suffix.lower() != ".png":
         raise ValueError(
             f"Argument `path` must end in .png. Received: path={str(path)!r}"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"partial-{path.name}")
-    # Without the version of Matplotlib, equal results give equal bytes.
-    figure.savefig(partial, dpi=DPI, metadata={"Software": None})
-    os.replace(partial, path)
+    with files.atomic_write(path) as partial:
+        # Without the version of Matplotlib, equal results give equal bytes.
+        figure.savefig(partial, dpi=DPI, metadata={"Software": None})

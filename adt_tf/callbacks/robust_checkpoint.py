@@ -31,9 +31,10 @@ class RobustCheckpoint(Measuring):
     to the logs, for the callbacks after it in the list, and, where robust
     accuracy is higher than ever, writes two files: the classifier as a plain
     `.keras` file and, beside it, a `.json` file with its `epoch` (counted from
-    1, as the progress bar does) and accuracies. Each is written beside and
-    then renamed, so a killed process leaves a best that is whole. A resumed
-    run reads the `.json` file and goes on from that best.
+    1, as the progress bar does) and accuracies, and, as `replaces`, those of
+    the best before it. Each file is whole or not there: of a process that is
+    killed between the two, the best before it is left. A resumed run reads the
+    `.json` file and goes on from that best.
 
     Reference: Rice et al., Overfitting in Adversarially Robust Deep Learning,
     2020.
@@ -64,7 +65,6 @@ class RobustCheckpoint(Measuring):
                 f"path={str(path)!r}"
             )
         self.record_path = self.path.with_suffix(".json")
-        self.partial = self.path.with_name(f"partial-{self.path.name}")
         self.best: dict[str, Any] | None = None
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
@@ -106,51 +106,45 @@ class RobustCheckpoint(Measuring):
         }
 
     def _read(self) -> dict[str, Any] | None:
-        try:
-            best = json.loads(self.record_path.read_text())
-            found = {name: best[name] for name in self._measured_on()}
-            sha256, _ = best["sha256"], float(best["robust_accuracy"])
-        except (OSError, ValueError, TypeError, KeyError):
-            sha256 = None
-        if sha256 and sha256 == _sha256(self.partial):
-            os.replace(self.partial, self.path)
         if not self.path.exists():
             return None
-        if sha256 != _sha256(self.path):
+        sha256 = files.sha256(self.path)
+        try:
+            best = json.loads(self.record_path.read_text())
+            # A process that was killed between the record and the classifier
+            # has left the classifier before it.
+            if best["sha256"] != sha256:
+                best = best["replaces"]
+            measured_on = {name: best[name] for name in self._measured_on()}
+            known = best["sha256"] == sha256
+            float(best["robust_accuracy"])
+        except (OSError, ValueError, TypeError, KeyError):
+            known = False
+        if not known:
             raise ValueError(
                 f"{self.path} exists, but {self.record_path} does not say how "
                 "robust it is, so nothing was changed. Move it away, or "
                 "choose another path."
             )
-        if found != self._measured_on():
+        if measured_on != self._measured_on():
             raise ValueError(
-                f"{self.path} was chosen by {found}, which cannot be compared "
-                f"with {self._measured_on()}, so nothing was changed. Choose "
-                "another path."
+                f"{self.path} was chosen by {measured_on}, which cannot be "
+                f"compared with {self._measured_on()}, so nothing was "
+                "changed. Choose another path."
             )
         return best
 
     def _write(self, best: dict[str, Any]) -> None:
-        try:
-            self.classifier.save(files.beside(self.path))
-            files.sync(self.partial)  # before a record vouches for it
-            best["sha256"] = _sha256(self.partial)
-            text = json.dumps(best, indent=2) + "\n"
-            files.write_text(self.record_path, text)
-            files.sync(self.path.parent)
-        except BaseException:
-            self.partial.unlink(missing_ok=True)
-            files.beside(self.record_path)
-            raise
-        # Were the process killed here, `_read` would find the whole file that
-        # the record names, and rename it.
-        os.replace(self.partial, self.path)
-
-
-def _sha256(path: pathlib.Path) -> str | None:
-    if not path.exists():
-        return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        with files.atomic_write(self.path) as partial:
+            self.classifier.save(partial)
+            files.sync(partial)  # before a record vouches for it
+            best["sha256"] = files.sha256(partial)
+            before = {**(self.best or {})}
+            before.pop("replaces", None)
+            record = {**best, "replaces": before or None}
+            files.write_text(
+                self.record_path, json.dumps(record, indent=2) + "\n"
+            )
 
 
 def warn_if_test_set(

@@ -54,7 +54,7 @@ def load_attack(study: Study, run: str, seed: int) -> Any:
     """The attack of a finished run, with its networks as they were trained."""
     experiment = Experiment.from_config(study.config(run, seed))
     folder = study.workdir(run, seed) / "checkpoints"
-    store = Checkpoints(folder, experiment.trainer.checkpoint())
+    store = Checkpoints(folder, experiment.trainer.checkpoint(), writes=False)
     if store.restore() is None:
         raise ValueError(
             f"{folder} holds no checkpoint, so the generator of this run is "

@@ -6,30 +6,31 @@
 
 A checkpoint is a directory, `step-00000137`: TensorFlow's files and
 `record.json`, which holds the caller's record and the SHA-256 of each file. It
-is written as `partial-step-00000137`, flushed to the disk, and then renamed. So
-a process that is killed, or a disk that is full, leaves the one before. One
-that is found damaged is renamed to `damaged-step-00000137`, and counts no more.
+is written by `files.atomic_write`, so a process that is killed, or a disk that
+is full, leaves the one before. One that is found damaged is renamed to
+`damaged-step-00000137`, and counts no more.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pathlib
 import re
-import shutil
 import sys
 from typing import Any
 
 import tensorflow as tf
 
-from adt_tf.files import disk_error, first_line, sync
+from adt_tf import files
 
 _NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
 _RECORD = "record.json"
-_PARTIAL = "partial-"
 _DAMAGED = "damaged-"
+
+
+class SaveError(files.DiskError):
+    """A checkpoint could not be written."""
 
 
 class Checkpoints:
@@ -60,38 +61,37 @@ class Checkpoints:
         self.keep = keep
         self.milestone = milestone
         self.writes = writes
-        for path in self.directory.glob(f"{_PARTIAL}*") if writes else ():
-            shutil.rmtree(path)
+        if writes:
+            files.remove_leftovers(self.directory)
 
     def save(
         self, *, step: int, rollbacks: int = 0, record: dict[str, Any]
     ) -> None:
         """Writes a checkpoint, and drops those that are too old.
 
-        Raises `OSError` where it cannot; those before it are then untouched.
+        Raises `SaveError` where it cannot; those before it are then untouched.
         """
         if not self.writes:
             return
         name = f"step-{step:08d}"
         if rollbacks:
             name = f"rollback-{rollbacks}-{name}"
-        partial = self.directory / f"{_PARTIAL}{name}"
+        path = self.directory / name
         try:
-            self._write(partial, record)
-            self._remove(self.directory / name)
-            os.rename(partial, self.directory / name)
-            sync(self.directory)
+            with files.atomic_write(path) as partial:
+                self._write(partial, record)
+                if path.exists():
+                    files.remove_tree(path)
         except (OSError, tf.errors.OpError) as error:
-            shutil.rmtree(partial, ignore_errors=True)
             kept = self._paths()
             before = f"{kept[-1]} is kept" if kept else "There is none before"
-            reason = disk_error(error) or first_line(error)
-            raise OSError(
+            reason = files.disk_error(error) or files.first_line(error)
+            raise SaveError(
                 f"The state after step {step} could not be saved in "
                 f"{self.directory}: {reason}. {before}; make room, then repeat "
                 "the command."
             ) from error
-        self._drop_old(self.directory / name)
+        self._drop_old(path)
 
     def restore(self, *, milestone: bool = False) -> dict[str, Any] | None:
         """Reads the newest that is whole into the state; returns its record.
@@ -146,13 +146,12 @@ class Checkpoints:
             ) from error
 
     def _write(self, path: pathlib.Path, record: dict[str, Any]) -> None:
-        path.mkdir(parents=True)
+        path.mkdir()
         self.state.write(str(path / "state"))
-        files = sorted(path.iterdir())
-        record = {**record, "sha256": {f.name: _sha256(f) for f in files}}
+        hashes = {f.name: files.sha256(f) for f in sorted(path.iterdir())}
+        record = {**record, "sha256": hashes}
         (path / _RECORD).write_text(json.dumps(record) + "\n")
-        for written in [*files, path / _RECORD, path]:
-            sync(written)
+        files.sync_tree(path)  # before one of the same step is removed
 
     def _paths(self) -> list[pathlib.Path]:
         """Those that are there, the oldest first."""
@@ -168,7 +167,7 @@ class Checkpoints:
         kept = [*paths[-self.keep :], *milestones[-1:], saved]
         for path in paths:
             if path not in kept:
-                self._remove(path)
+                files.remove_tree(path)
 
     def _set_aside(self, path: pathlib.Path) -> None:
         """Takes a damaged one out of the count; the last few stay to look at.
@@ -178,21 +177,15 @@ class Checkpoints:
         told = f"warning: {path} is damaged, so the one before is used."
         if self.writes:
             new = path.with_name(f"{_DAMAGED}{path.name}")
-            self._remove(new)
+            if new.exists():
+                files.remove_tree(new)
             os.rename(path, new)
             told += f" It is now {new.name}."
             aside = self.directory.glob(f"{_DAMAGED}*step-*")
             others = sorted((p for p in aside if p != new), key=_modified)
             for old in others[: 1 - self.keep or None]:
-                self._remove(old)
+                files.remove_tree(old)
         print(told, file=sys.stderr)
-
-    def _remove(self, path: pathlib.Path) -> None:
-        """Renames first: a killed process leaves none that is half there."""
-        if path.exists():
-            doomed = path.with_name(f"{_PARTIAL}removed-{path.name}")
-            os.rename(path, doomed)
-            shutil.rmtree(doomed)
 
 
 def _key(path: pathlib.Path) -> tuple[int, int]:
@@ -209,15 +202,7 @@ def _checked(path: pathlib.Path) -> dict[str, Any] | None:
     try:
         record = json.loads((path / _RECORD).read_text())
         expected = record["sha256"]
-        found = {name: _sha256(path / name) for name in expected}
+        found = {name: files.sha256(path / name) for name in expected}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return record if found and found == expected else None
-
-
-def _sha256(path: pathlib.Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -247,10 +246,11 @@ def _write(report, test, output, details) -> None:
         f"`{details.get('command', '')}`\n\n{report.to_markdown()}",
     )
     if report.examples is not None:
-        images = output.with_suffix(".npz")
-        partial = files.beside(images)
-        np.savez_compressed(partial, x_adv=report.examples, y=test.labels)
-        os.replace(partial, images)
+        files.write_arrays(
+            output.with_suffix(".npz"),
+            {"x_adv": report.examples, "y": test.labels},
+            compress=True,
+        )
 
 
 def read(

@@ -197,14 +197,27 @@ class Experiment:
         """Trains to the end, from the newest checkpoint in the workdir."""
         workdir = pathlib.Path(workdir)
         if (workdir / workdirs.CLASSIFIER).exists():
+            self._check_data(workdir)
             print(f"{workdir} is finished: {self.epochs} epochs.")
             return
         with claiming.claimed(workdir, writes=self.is_chief):
             self._train(workdir)
 
+    def _check_data(self, workdir: pathlib.Path) -> None:
+        provenance.check_data(
+            workdir / workdirs.PROVENANCE,
+            self.train_data,
+            self.validation_data,
+        )
+
     def _train(self, workdir: pathlib.Path) -> None:
+        self._check_data(workdir)
         if self.is_chief:
-            provenance.record(workdir / workdirs.PROVENANCE, self.train_data)
+            provenance.record(
+                workdir / workdirs.PROVENANCE,
+                self.train_data,
+                self.validation_data,
+            )
         start = time.time()
         train_to_the_end(
             self, workdir, lambda save: self._callbacks(workdir, save)

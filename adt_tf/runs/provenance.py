@@ -15,6 +15,8 @@ import platform
 import subprocess
 from typing import Any
 
+import numpy as np
+
 from adt_tf.data import ImageData
 from adt_tf.files import write_text
 
@@ -28,18 +30,66 @@ _PACKAGES = (
     "scipy",
     "matplotlib",
 )
+_NAMES = {"data": "training", "validation_data": "validation"}
 _TIME = "%Y-%m-%d %H:%M UTC"
 
 
-def record(path: str | pathlib.Path, train_data: ImageData) -> None:
+def record(
+    path: str | pathlib.Path,
+    train_data: ImageData,
+    validation_data: ImageData | None = None,
+) -> None:
     """Adds when, with which code and on which data a training (re)starts."""
     path = pathlib.Path(path)
     entry = {
         "started": datetime.datetime.now(datetime.timezone.utc).strftime(_TIME),
-        "data": describe(train_data),
+        **_describe_both(train_data, validation_data),
         **versions(),
     }
     write_text(path, json.dumps([*read(path), entry], indent=2) + "\n")
+
+
+def check_data(
+    path: str | pathlib.Path,
+    train_data: ImageData,
+    validation_data: ImageData | None = None,
+) -> None:
+    """Raises `ValueError` where an earlier start was on other data.
+
+    Args:
+        path: The file that `record` writes; it may not be there.
+        train_data: Training set of this start.
+        validation_data: Validation set of this start, or None.
+    """
+    entries = read(path)
+    described = _describe_both(train_data, validation_data) if entries else {}
+    for entry in entries:
+        for name, now in described.items():
+            # Version 0.1.0 did not record the validation set.
+            before = entry.get(name, now)
+            if before["sha256"] != now["sha256"]:
+                raise ValueError(
+                    f"The run in {pathlib.Path(path).parent} was started on "
+                    f"other {_NAMES[name]} data: {_fingerprint(before)} then, "
+                    f"{_fingerprint(now)} now, so nothing was changed. Put "
+                    "the data of then back, or choose another --workdir."
+                )
+
+
+def _describe_both(
+    train_data: ImageData, validation_data: ImageData | None
+) -> dict[str, Any]:
+    described = {"data": describe(train_data)}
+    if validation_data is not None:
+        described["validation_data"] = describe(validation_data)
+    return described
+
+
+def _fingerprint(described: dict[str, Any]) -> str:
+    return (
+        f"{described.get('name')} with {described.get('examples')} examples "
+        f"and SHA-256 {described['sha256']}"
+    )
 
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -49,7 +99,9 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
         return []
     try:
         entries = json.loads(path.read_text())
-        return [{**entry, "data": dict(entry["data"])} for entry in entries]
+        for entry in entries:
+            entry["data"]["sha256"], entry.get("validation_data")
+        return entries
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{path} is not what scripts/train.py writes ({error!r}). Delete "
@@ -66,8 +118,8 @@ def describe(examples: ImageData) -> dict[str, Any]:
     >>> described["examples"], described["shape"], described["classes"]
     (4, [8, 8, 1], 2)
     """
-    digest = hashlib.sha256(examples.images.tobytes())
-    digest.update(examples.labels.tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(examples.images))
+    digest.update(np.ascontiguousarray(examples.labels))
     return {
         "name": examples.name,
         "examples": len(examples),

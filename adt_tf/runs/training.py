@@ -20,11 +20,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import checks, data
-from adt_tf.files import disk_error, write_text
+from adt_tf import checks, data, files
 from adt_tf.runs import fit_loop, strategies
 from adt_tf.runs.checkpoint_schedule import EpochDone, NotFinite, SaveState
-from adt_tf.runs.checkpoints import Checkpoints
+from adt_tf.runs.checkpoints import Checkpoints, SaveError
 
 
 def train_to_the_end(
@@ -128,12 +127,14 @@ def _fit(
                     callback.on_train_end()
         if isinstance(error, tf.errors.InvalidArgumentError):
             _raise_if_checked(error, experiment.trainer.attack, save.step)
-        told = isinstance(error, OSError) and error.errno is None
-        reason = None if told else disk_error(error)
-        if reason:
-            raise OSError(
-                f"{reason}: the files of the run cannot be "
-                f"written. Its state in {save.store.directory} is kept; make "
+        reason = files.disk_error(error)
+        if reason and not isinstance(error, SaveError):
+            if isinstance(error, files.DiskError):
+                what = str(error)
+            else:
+                what = f"{reason}: the files of the run cannot be written"
+            raise files.DiskError(
+                f"{what}. Its state in {save.store.directory} is kept; make "
                 "room, then repeat the command."
             ) from error
         raise
@@ -215,10 +216,10 @@ def _drop_rows(path: pathlib.Path, epoch: int) -> None:
     The last line may have been cut off, by a full disk or a kill.
     """
     if path.exists():
-        header, *rows = path.read_text().splitlines(keepends=True) or [""]
+        header, *rows = path.read_bytes().splitlines(keepends=True) or [b""]
         kept = [
             row
             for row in rows
-            if row.endswith("\n") and int(row.split(",")[0]) < epoch
+            if row.endswith(b"\n") and int(row.split(b",")[0]) < epoch
         ]
-        write_text(path, "".join([header, *kept]) if kept else "")
+        files.write_bytes(path, b"".join([header, *kept]) if kept else b"")

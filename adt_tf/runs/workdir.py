@@ -10,8 +10,6 @@ also evaluation.json with .csv and .md, and saved_model/ once exported.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import pathlib
 from typing import Any
 
@@ -59,7 +57,7 @@ def fingerprint(workdir: str | pathlib.Path) -> str | None:
     path = classifier_path(workdir)
     if not path.is_file():
         return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return files.sha256(path)[:16]
 
 
 def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
@@ -110,11 +108,9 @@ def load_test_data(
 
 
 def save_classifier(classifier: keras.Model, path: pathlib.Path) -> None:
-    """Saves beside, then renames: a killed process leaves no broken file."""
-    partial = files.beside(path)
-    classifier.save(partial)
-    files.sync(partial)
-    os.replace(partial, path)
+    """Saves a classifier, whole or not at all."""
+    with files.atomic_write(path) as partial:
+        classifier.save(partial)
 
 
 def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:

@@ -9,9 +9,7 @@ served.signatures["serving_bytes"](images=files)   # PNG or JPEG bytes
 
 from __future__ import annotations
 
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import checks, data
+from adt_tf import checks, data, files
 
 
 def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
@@ -76,9 +74,10 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         return tf.ensure_shape(image, [height, width, channels])
 
     def serve_bytes(images):
-        files = tf.ensure_shape(images, [None])
+        encoded = tf.ensure_shape(images, [None])
         spec = tf.TensorSpec([height, width, channels], tf.uint8)
-        return serve_uint8(tf.map_fn(decode, files, fn_output_signature=spec))
+        decoded = tf.map_fn(decode, encoded, fn_output_signature=spec)
+        return serve_uint8(decoded)
 
     archive = keras.export.ExportArchive()
     archive.track(classifier)
@@ -96,15 +95,8 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         ),
     ):
         archive.add_endpoint(name, function, input_signature=[spec])
-    # Written beside, then renamed: a killed process leaves nothing half done.
-    partial = path.with_name(f"partial-{path.name}")
-    if partial.is_symlink():
-        partial.unlink()
-    shutil.rmtree(partial, ignore_errors=True)
-    archive.write_out(str(partial), verbose=False)
-    if path.exists():
-        path.rmdir()
-    os.replace(partial, path)
+    with files.atomic_write(path) as partial:
+        archive.write_out(str(partial), verbose=False)
 
 
 def _assert_size(file: tf.Tensor, height: int, width: int) -> tf.Tensor:

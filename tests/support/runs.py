@@ -105,10 +105,11 @@ def end_of(workdir):
         if path.exists():
             weights = keras.saving.load_model(path).get_weights()
             end |= {f"{name}: {i}": w for i, w in enumerate(weights)}
-    end["metrics.csv"] = (workdir / "metrics.csv").read_text()
+    end["metrics.csv"] = (workdir / "metrics.csv").read_bytes()
     if (workdir / "best.json").exists():
         end["best.json"] = json.loads((workdir / "best.json").read_text())
-        del end["best.json"]["sha256"]  # of a file that holds its date
+        # Of files that hold their dates.
+        del end["best.json"]["sha256"], end["best.json"]["replaces"]
     return end
 
 
