@@ -245,7 +245,7 @@ def test_posterior_matches_numpy_reference():
     for index, strides in enumerate([1, 2, 1, 2], start=1):
         expected = net.convolution(expected, f"convolution{index}", strides)
         expected = net.normalization(expected, f"normalization{index}")
-        expected = np.where(expected > 0, expected, 0.2 * expected)
+        expected = np.where(expected > 0, expected, 0.01 * expected)
     expected = net.dense(expected.mean((1, 2)), "mean_and_raw_variance")
     assert relative_error(run(q, [x]), expected) < 1e-4
 
@@ -410,23 +410,34 @@ def test_convolutions_and_normalizations_follow_the_conventions(name):
 # Initialisation.
 
 
-def test_classifier_convolutions_start_with_fan_out_deviation():
-    classifier = networks.wide_resnet(10, 4)
-    checked = 0
-    for layer in classifier.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            (kernel,) = layer.get_weights()
-            size, _, _, filters = kernel.shape
-            expected = np.sqrt(2 / (size * size * filters))
-            # Four standard errors of a sample deviation.
-            tolerance = 4 / np.sqrt(2 * kernel.size)
-            assert abs(kernel.std() / expected - 1) < tolerance
-            assert abs(kernel.mean() / expected) < 4 / np.sqrt(kernel.size)
-            checked += 1
-            if kernel.size > 1e4:
-                # A truncated normal would have nothing beyond two deviations.
-                assert np.abs(kernel).max() > 3 * expected
-    assert checked == 10
+def assert_normal(weights, mean, deviation):
+    """Four standard errors of a sample's mean and of its deviation."""
+    error = deviation / np.sqrt(weights.size)
+    assert abs(weights.mean() - mean) < 4 * error
+    assert abs(weights.std() - deviation) < 4 * error / np.sqrt(2)
+    if weights.size > 1e4:
+        # A truncated normal would have nothing beyond two deviations.
+        assert np.abs(weights - mean).max() > 3 * deviation
+
+
+@pytest.mark.parametrize(
+    "model,convolutions",
+    [
+        (lambda: networks.wide_resnet(10, 4), 10),
+        (lambda: networks.posterior((32, 32, 3), width_factor=0.5), 4),
+    ],
+    ids=["classifier", "posterior"],
+)
+def test_convolutions_start_with_fan_out_deviation(model, convolutions):
+    kernels = [
+        layer.get_weights()[0]
+        for layer in model().layers
+        if isinstance(layer, keras.layers.Conv2D)
+    ]
+    assert len(kernels) == convolutions
+    for kernel in kernels:
+        size, _, _, filters = kernel.shape
+        assert_normal(kernel, 0, np.sqrt(2 / (size * size * filters)))
 
 
 def test_classifier_logits_start_as_a_pytorch_linear_layer():
@@ -438,13 +449,23 @@ def test_classifier_logits_start_as_a_pytorch_linear_layer():
     np.testing.assert_array_equal(bias, 0)
 
 
-def test_generator_convolutions_start_with_deviation_two_percent():
-    generator = networks.explicit_generator((8, 8, 3), width_factor=1 / 8)
-    for layer in generator.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            (kernel,) = layer.get_weights()
-            tolerance = 4 / np.sqrt(2 * kernel.size)
-            assert abs(kernel.std() / 0.02 - 1) < tolerance
+@pytest.mark.parametrize("name", ["explicit_generator", "implicit_generator"])
+def test_generators_start_with_a_deviation_of_two_percent(name):
+    """Kernels at N(0, 0.02), gamma at N(1, 0.02), as in the released code."""
+    builder = getattr(networks, name)
+    gammas, others = [], []
+    for layer in builder((16, 16, 3), width_factor=1 / 8).layers:
+        weights = layer.get_weights()
+        if isinstance(layer, keras.layers.BatchNormalization):
+            gammas.append(weights[0])
+            others.append(weights[1])
+        elif weights:
+            assert_normal(weights[0], 0, 0.02)
+            others += weights[1:]
+    assert len(gammas) == 9
+    assert_normal(np.concatenate(gammas), 1, 0.02)
+    for beta_or_bias in others:
+        np.testing.assert_array_equal(beta_or_bias, 0)
 
 
 # Single networks.

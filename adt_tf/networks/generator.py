@@ -12,7 +12,9 @@
 The conditioning is the image, the gradient of the loss at the image and the
 gradient at its FGSM point, concatenated along the channels: for images of C
 channels `[batch, height, width, 3 * C]`. All convolutions are 3x3 with stride
-1, without bias, and start at N(0, 0.02).
+1, without bias. As in the authors' released code, the kernels of convolutions
+and dense layers start at N(0, 0.02) and the scales gamma of the batch
+normalisation at N(1, 0.02).
 
 Reference: Dong et al., "Adversarial Distributional Training for Robust Deep
 Learning", 2020, Appendix C.
@@ -100,7 +102,7 @@ def implicit_generator(
         encoded = keras.layers.Dense(
             units,
             activation="relu",
-            kernel_initializer=initializers.linear(),
+            kernel_initializer=initializers.small_normal(),
             dtype=precision.full(),
             name=f"latent_dense{index}",
         )(encoded)
@@ -211,7 +213,10 @@ def _normalized_convolution(
         dtype=dtype,
         name=name,
     )
-    return batch_normalization(f"{name}_normalization")(x)
+    return batch_normalization(
+        f"{name}_normalization",
+        gamma_initializer=initializers.small_normal(mean=1.0),
+    )(x)
 
 
 def _head(

@@ -50,10 +50,10 @@ class Initializers:
             seed=self._next_seed(),
         )
 
-    def small_normal(self) -> keras.initializers.Initializer:
-        """Returns N(0, 0.02), the usual one for convolutional generators."""
+    def small_normal(self, mean: float = 0.0) -> keras.initializers.Initializer:
+        """Returns N(mean, 0.02), the usual one for convolutional generators."""
         return keras.initializers.RandomNormal(
-            stddev=0.02, seed=self._next_seed()
+            mean=mean, stddev=0.02, seed=self._next_seed()
         )
 
     def linear(self) -> keras.initializers.Initializer:

@@ -68,7 +68,11 @@ def convolution(
     )(x)
 
 
-def batch_normalization(name: str) -> keras.layers.BatchNormalization:
+def batch_normalization(
+    name: str,
+    *,
+    gamma_initializer: keras.initializers.Initializer | str = "ones",
+) -> keras.layers.BatchNormalization:
     """Returns batch normalisation with PyTorch's defaults.
 
     Keras' momentum is the weight of the old statistics, PyTorch's that of the
@@ -77,6 +81,7 @@ def batch_normalization(name: str) -> keras.layers.BatchNormalization:
 
     Args:
         name: Name of the layer.
+        gamma_initializer: Initialiser of the scale gamma.
 
     Returns:
         The layer.
@@ -90,5 +95,6 @@ def batch_normalization(name: str) -> keras.layers.BatchNormalization:
         momentum=0.9,
         epsilon=1e-5,
         synchronized=tf.distribute.has_strategy(),
+        gamma_initializer=gamma_initializer,
         name=name,
     )

@@ -12,7 +12,8 @@ guesses from a perturbation delta the latent vector z that it was made of
 bounds it from below: the better the guess, the more of z survives in delta.
 
 Reference: Dong et al., "Adversarial Distributional Training for Robust Deep
-Learning", 2020, Table 8.
+Learning", 2020, Table 8. The paper does not give the slope of the LeakyReLU
+and the initial weights; these follow its authors' released code.
 """
 
 from collections.abc import Sequence
@@ -50,9 +51,10 @@ def posterior(
     """Builds the network of a Gaussian over z given a perturbation.
 
     Four unpadded convolutions (32x5x5, 64x4x4 with stride 2, 128x4x4, 256x4x4
-    with stride 2), each with batch normalisation and LeakyReLU(0.2), then
+    with stride 2), each with batch normalisation and LeakyReLU(0.01), then
     global average pooling and a dense layer. Images of less than 20 pixels on
-    a side are too small for them; there the convolutions are padded.
+    a side are too small for them; there the convolutions are padded. The
+    convolutions start at N(0, sqrt(2 / (K * K * C_out))).
 
     Args:
         input_shape: Shape of a perturbation, `(height, width, channels)`.
@@ -85,12 +87,12 @@ def posterior(
             strides=layer.strides,
             padding=padding,
             use_bias=False,
-            kernel_initializer=initializers.small_normal(),
+            kernel_initializer=initializers.fan_out_normal(),
             dtype=precision.full() if index == 1 else None,
             name=f"convolution{index}",
         )(x)
         x = batch_normalization(f"normalization{index}")(x)
-        x = keras.layers.LeakyReLU(0.2, name=f"leaky_relu{index}")(x)
+        x = keras.layers.LeakyReLU(0.01, name=f"leaky_relu{index}")(x)
     x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
     outputs = keras.layers.Dense(
         2 * latent_size,

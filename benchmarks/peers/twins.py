@@ -226,7 +226,7 @@ class Posterior(nn.Module):
             if self.padded:
                 x = _pad_same(x, convolution)
             x = getattr(self, f"normalization{index}")(convolution(x))
-            x = F.leaky_relu(x, 0.2)
+            x = F.leaky_relu(x, 0.01)
         return self.mean_and_raw_variance(x.mean(dim=(2, 3)))
 
 
