@@ -123,6 +123,7 @@ def l2l(
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
+    gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Method:
     """Learning to learn: a generator network gives one perturbation.
@@ -130,7 +131,11 @@ def l2l(
     Reference: Jiang et al., Learning to Defend by Learning to Attack, 2018.
     """
     attack = attacks.l2l(
-        epsilon, input_shape=input_shape, width_factor=width_factor, seed=seed
+        epsilon,
+        input_shape=input_shape,
+        width_factor=width_factor,
+        gradient_scale=gradient_scale,
+        seed=seed,
     )
     return Method(attack, losses.cross_entropy)
 
@@ -185,6 +190,7 @@ def adt_exp_am(
     width_factor: float = 1.0,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
+    gradient_scale: float | None = None,
     beta: float | None = None,
     seed: int = 0,
 ) -> Method:
@@ -196,6 +202,8 @@ def adt_exp_am(
         width_factor: Of the generator; 1 is the paper's.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        gradient_scale: Factor of the gradients that the generator sees; see
+            `attacks.exp_am`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
         seed: Of the generator's weights.
 
@@ -207,6 +215,7 @@ def adt_exp_am(
         width_factor=width_factor,
         entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
+        gradient_scale=gradient_scale,
         seed=seed,
     )
     return Method(attack, _robust_loss(beta)[1])
@@ -217,9 +226,10 @@ def adt_imp_am(
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
-    entropy_weight: float = 0.01,
+    entropy_weight: float | None = None,
     entropy_reduction: str = "mean",
     entropy_threshold: float | None = None,
+    gradient_scale: float | None = None,
     beta: float | None = None,
     seed: int = 0,
 ) -> Method:
@@ -231,15 +241,20 @@ def adt_imp_am(
         epsilon: The radius of the ball, or a threat model.
         input_shape: Of an image: height, width, channels.
         width_factor: Of the generator and of q; 1 is the paper's.
-        entropy_weight: lambda, of log q(z | delta).
+        entropy_weight: lambda, of log q(z | delta); by default 0.01, and 1
+            with a threshold.
         entropy_reduction: Over the dimensions of z, "mean" or "sum".
-        entropy_threshold: 0.9, with an `entropy_weight` of 1, is the hinge of
-            the paper's released code; None is the paper's own form.
+        entropy_threshold: 0.9 is the hinge of the paper's released code, on
+            the mean over a batch; None is the paper's own form.
+        gradient_scale: Factor of the gradients that the generator sees; see
+            `attacks.imp_am`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
         seed: Of the networks' weights.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 4.
     """
+    if entropy_weight is None:
+        entropy_weight = 0.01 if entropy_threshold is None else 1.0
     attack = attacks.imp_am(
         epsilon,
         input_shape=input_shape,
@@ -247,6 +262,7 @@ def adt_imp_am(
         entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
         entropy_threshold=entropy_threshold,
+        gradient_scale=gradient_scale,
         seed=seed,
     )
     return Method(attack, _robust_loss(beta)[1])

@@ -2,6 +2,7 @@
 
 share, replicas = replication.share_of_batch(x)
 total = replication.sum_over_replicas(value)
+mean = replication.mean_over_batch(values)
 """
 
 from __future__ import annotations
@@ -39,3 +40,17 @@ def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
     return tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, value
     )
+
+
+def mean_over_batch(values: tf.Tensor) -> tf.Tensor:
+    """Returns the mean of values over the global batch, of all replicas.
+
+    Outside a step of several replicas that is the tensor's own mean.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return tf.reduce_mean(values)
+    count = tf.cast(tf.size(values), values.dtype)
+    total = tf.stack([tf.reduce_sum(values), count])
+    total, count = tf.unstack(sum_over_replicas(total))
+    return total / count

@@ -10,7 +10,7 @@ from adt_tf.distributions import Implicit
 from adt_tf.runs import evaluation_job
 from adt_tf.threat_models import Linf
 from tests.support.graphs import reachable_kinds
-from tests.support.models import make_convolutional
+from tests.support.models import make_convolutional, make_linear
 
 EPSILON = 0.1
 SMALL = {"input_shape": (8, 8, 1), "width_factor": 1 / 32}
@@ -111,20 +111,86 @@ def test_the_classifier_sees_no_entropy(name, images):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
-def test_hinge_of_the_released_code_stops_pushing(images):
+def test_hinge_of_the_released_code_is_of_the_batchs_mean(images):
+    """relu(mean(-log q) - threshold), whatever single examples are."""
     x, y = map(tf.constant, images)
-    soft = attacks.imp_am(EPSILON, entropy_weight=1.0, **SMALL)
-    hinge = attacks.imp_am(
-        EPSILON, entropy_weight=1.0, entropy_threshold=0.9, **SMALL
-    )
-    solution = soft.solve(make_convolutional(), x, y, seed=seeds.make(0))
-    arguments = {"num_samples": 1, "seed": seeds.make(0)}
-    entropy, paper = soft.sample(x, solution, **arguments)[1:]
-    _, released = hinge.sample(x, solution, **arguments)[1:]
-    np.testing.assert_allclose(paper, entropy, rtol=1e-6)
+    paper = attacks.imp_am(EPSILON, **SMALL)
+    solution = paper.solve(make_convolutional(), x, y, seed=seeds.make(0))
+    arguments = {"num_samples": 2, "seed": seeds.make(0)}
+    _, entropy, regularizer = paper.sample(x, solution, **arguments)
+    np.testing.assert_allclose(regularizer, 0.01 * entropy, rtol=1e-6)
+    entropy = entropy.numpy().astype("float64")
+    # Between the least and the largest, the hinge of single examples would
+    # differ from that of the mean.
+    spread = np.quantile(-entropy, [0.25, 0.75]) + entropy.mean()
+    assert spread[0] < 0 < spread[1]
+    for threshold in (-entropy.mean() + spread).tolist() + [-9.0, 9.0]:
+        hinge = attacks.imp_am(EPSILON, entropy_threshold=threshold, **SMALL)
+        assert hinge.entropy_weight == 1
+        released = hinge.sample(x, solution, **arguments).regularizer.numpy()
+        np.testing.assert_allclose(
+            released.mean(),
+            -max((-entropy).mean() - threshold, 0),
+            atol=1e-6,
+        )
+
+
+def hinge_slope(heads, z, threshold):
+    """The slope of -relu(mean(-log q) - threshold), in NumPy.
+
+    Returns the gradient in the bias of q's last layer: -d log q / d(mean, raw).
+    """
+    mean, raw = np.split(heads, 2, axis=-1)
+    variance = np.log1p(np.exp(raw))
+    log_q = -0.5 * np.log(2 * np.pi * variance) - (z - mean) ** 2 / 2 / variance
+    if -log_q.mean() <= threshold:
+        return np.zeros(heads.shape[-1])
+    d_mean = (z - mean) / variance
+    d_variance = ((z - mean) ** 2 / variance - 1) / 2 / variance
+    d_raw = d_variance / (1 + np.exp(-raw))
+    slopes = np.concatenate([d_mean, d_raw], axis=-1) / z.shape[-1]
+    return slopes.mean(axis=0)
+
+
+@pytest.mark.parametrize("push", [True, False])
+def test_hinge_moves_the_posterior_as_computed_by_hand(push, images):
+    """One step of SGD of a whole trainer against the closed form."""
+    x, y = map(tf.constant, images)
+    attack = attacks.imp_am(EPSILON, entropy_threshold=0.0, **SMALL)
+    trainer = make_trainer(attack, attack_rate=1.0)
+    generator, posterior = attack.networks
+    seed = seeds.fold(seeds.fold(seeds.make(0), adt_tf.trainer._TRAIN), 0)
+    solution = trainer._solve(x, y, seed)
+    z = attack.family.noise(x, 1, seeds.fold(seed, adt_tf.trainer._SAMPLE))
+    z = z.numpy()[:, 0].astype("float64")
+    direction = generator([solution, tf.constant(z, tf.float32)], training=True)
+    heads = posterior(direction, training=True).numpy().astype("float64")
+    log_q = attack.sample(
+        x,
+        solution,
+        num_samples=1,
+        seed=seeds.fold(seed, adt_tf.trainer._SAMPLE),
+        training=True,
+    ).entropy.numpy()
+    # Some examples are beyond the threshold, whatever the mean is.
+    threshold = float(np.quantile(-log_q, 0.2 if push else 0.8))
+    assert (-log_q.mean() > threshold) == push
+    attack.entropy_threshold = threshold
+    bias = posterior.layers[-1].bias
+    before = bias.numpy()
+    trainer.train_on_batch(x, y)
     np.testing.assert_allclose(
-        released, -np.maximum(-entropy - 0.9, 0), atol=1e-6
+        bias.numpy() - before, hinge_slope(heads, z, threshold), atol=2e-6
     )
+
+
+def test_hinge_says_that_it_couples_the_batch():
+    for name, recipe in AMORTIZED.items():
+        assert not recipe(EPSILON, **SMALL).couples_examples, name
+    hinge = attacks.imp_am(EPSILON, entropy_threshold=0.9, **SMALL)
+    assert hinge.couples_examples
+    assert attacks.Restarts(hinge, 2).couples_examples
+    assert "entropy_threshold=0.9 of the batch" in repr(hinge)
 
 
 def test_bound_lies_below_the_true_entropy():
@@ -244,10 +310,45 @@ def test_networks_are_trained_against_any_classifier(images):
 
 
 @pytest.mark.parametrize("name", AMORTIZED)
-def test_result_does_not_depend_on_the_batch(name, images):
+def test_conditioning_of_the_released_code(name, images):
+    """Gradients of a batch's mean loss, by hand for a linear classifier."""
+    x, y = images
+    classifier = make_linear((8, 8, 1), 10)
+    kernel, bias = (
+        w.astype("float64") for w in classifier.layers[-1].get_weights()
+    )
+
+    def gradient_of_the_mean_loss(images):
+        logits = images.reshape(len(images), -1) @ kernel + bias
+        p = np.exp(logits - logits.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        slope = (p - np.eye(10)[y]) @ kernel.T / len(images)
+        return slope.reshape(images.shape)
+
+    first = gradient_of_the_mean_loss(x.astype("float64"))
+    point = np.clip(x + EPSILON * np.sign(first), 0, 1)
+    second = gradient_of_the_mean_loss(point)
+    expected = np.concatenate([x, first, second], axis=-1)
+    attack = AMORTIZED[name](EPSILON, gradient_scale=1 / len(x), **SMALL)
+
+    def conditioning(x, y):
+        return attack.solve(
+            classifier, tf.constant(x), tf.constant(y), seed=seeds.make(0)
+        ).numpy()
+
+    whole = conditioning(x, y)
+    np.testing.assert_allclose(whole, expected, atol=1e-6)
+    # The factor is a number, so the size of the batch changes nothing.
+    padded = conditioning(np.tile(x, [3, 1, 1, 1]), np.tile(y, 3))
+    np.testing.assert_allclose(padded[: len(x)], whole, atol=1e-7)
+
+
+@pytest.mark.parametrize("gradient_scale", [None, 1 / 64])
+@pytest.mark.parametrize("name", AMORTIZED)
+def test_result_does_not_depend_on_the_batch(name, gradient_scale, images):
     x, y = images
     classifier = make_convolutional()
-    attack = AMORTIZED[name](EPSILON, **SMALL)
+    attack = AMORTIZED[name](EPSILON, gradient_scale=gradient_scale, **SMALL)
     whole = attack(classifier, x, y).x_adv.numpy()
     part = attack(classifier, x[4:7], y[4:7]).x_adv.numpy()
     np.testing.assert_allclose(part, whole[4:7], atol=1e-5)
@@ -268,6 +369,9 @@ def test_bad_arguments_are_refused():
         attacks.exp_am(EPSILON, entropy_weight=-1.0, **SMALL)
     with pytest.raises(ValueError, match="entropy_reduction"):
         attacks.imp_am(EPSILON, entropy_reduction="max", **SMALL)
+    for scale in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="`gradient_scale` must be"):
+            attacks.l2l(EPSILON, gradient_scale=scale, **SMALL)
     with pytest.raises(ValueError, match="has nothing to train"):
         make_trainer(attacks.pgd(EPSILON), train_classifier=False)
 
@@ -275,6 +379,11 @@ def test_bad_arguments_are_refused():
 def test_trades_weighs_the_entropy_alike():
     plain = methods.adt_exp_am(EPSILON, beta=6.0, **SMALL)
     assert plain.attack.entropy_weight == pytest.approx(0.06)
+    for threshold, weight in {None: 0.06, 0.9: 6.0}.items():
+        hinge = methods.adt_imp_am(
+            EPSILON, beta=6.0, entropy_threshold=threshold, **SMALL
+        )
+        assert hinge.attack.entropy_weight == pytest.approx(weight)
 
 
 def test_trained_networks_are_kept_until_an_assessment_has_ended(

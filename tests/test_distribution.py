@@ -191,6 +191,23 @@ def test_an_overflow_on_one_replica_is_skipped_by_all():
     assert skipped["scale"] == whole["scale"] / 2
 
 
+def test_the_hinge_of_the_entropy_is_that_of_the_global_batch():
+    """Neither of a replica's own mean nor of single examples."""
+    done = subprocess.run(
+        [sys.executable, "tests/support/distributed_hinge.py"],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    # 2 * relu(-m - t) has the slope 2 m = -0.8 where m = -0.4 is below -t.
+    expected = [-0.8, -0.8, 0.0, 0.0]
+    for slopes in json.loads(done.stdout).values():
+        np.testing.assert_allclose(slopes, expected, atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adt_exp", "adt_exp_am"])
 def test_two_devices_stray_no_further_than_rounding_does(method):

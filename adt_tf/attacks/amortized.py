@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from adt_tf import gradients, objectives
+from adt_tf import gradients, objectives, replication
 from adt_tf.attacks.base import AdversarialBatch, Attack
 from adt_tf.step_rules import normalize_gradient
 
@@ -17,20 +18,32 @@ class Amortized(Attack):
 
         g1 = grad_x CE(f(x), y),  g2 = grad_x CE(f(x + epsilon sign(g1)), y)
 
-    Both gradients are each example's own, divided by the mean of their
-    absolute values, so that nothing depends on the size of the batch or of
-    the loss. The networks ascend
+    Both gradients are each example's own. By default they are divided by the
+    mean of their absolute values, so that nothing depends on the size of the
+    batch or of the loss. The authors' code takes the gradients of a batch's
+    mean loss as they are: `gradient_scale=1 / batch_size` gives the same
+    numbers, and still none that depends on the batch at hand.
 
-        mean [loss(x + delta) + regularizer],
+    The networks ascend
+
+        mean_i [loss(x_i + delta_i) + entropy_weight * entropy_i],
 
     the very scalar that the classifier descends, in the trainer's one step.
+    With a threshold the second term is that of the authors' code,
+
+        -entropy_weight * relu(-mean_i entropy_i - entropy_threshold),
+
+    which pushes as long as the mean over the batch of all replicas lies below
+    -entropy_threshold. This hinge couples the examples of a batch: what one
+    adds to the gradient depends on the others. Its images do not.
 
     Args:
         family: `Generated` or `Implicit`, with the networks.
         entropy_weight: lambda.
-        entropy_threshold: None for the regulariser of the paper, lambda times
-            the entropy; a number for that of its authors' code, which stops
-            pushing beyond it: -lambda * relu(-entropy - threshold).
+        entropy_threshold: None for the term of the paper, or the threshold of
+            the hinge.
+        gradient_scale: None for normalised gradients, or the number by which
+            each example's own gradients are multiplied.
         name: How tables call it.
     """
 
@@ -40,6 +53,7 @@ class Amortized(Attack):
         *,
         entropy_weight: float = 0.0,
         entropy_threshold: float | None = None,
+        gradient_scale: float | None = None,
         name: str = "amortized",
     ):
         if entropy_weight < 0:
@@ -47,23 +61,34 @@ class Amortized(Attack):
                 "Argument `entropy_weight` must not be negative. Received: "
                 f"entropy_weight={entropy_weight}"
             )
+        if gradient_scale is not None and not 0 < gradient_scale < math.inf:
+            raise ValueError(
+                "Argument `gradient_scale` must be a positive number, such as "
+                "1 / 64 for the gradients of the mean loss of 64 images, or "
+                f"None. Received: gradient_scale={gradient_scale}"
+            )
         super().__init__(family.threat_model, name)
         self.family = family
         self.networks = tuple(family.networks)
         self.entropy_weight = entropy_weight
         self.entropy_threshold = entropy_threshold
+        self.gradient_scale = gradient_scale
+        self.couples_examples = entropy_threshold is not None
 
     def __repr__(self) -> str:
         weights = sum(network.count_params() for network in self.networks)
-        hinge = ""
+        choices = [f"entropy_weight={self.entropy_weight:g}"]
         if self.entropy_threshold is not None:
-            hinge = f", entropy_threshold={self.entropy_threshold:g}"
+            choices.append(
+                f"entropy_threshold={self.entropy_threshold:g} of the batch"
+            )
         if getattr(self.family, "entropy_reduction", "mean") != "mean":
-            hinge += f", entropy_reduction={self.family.entropy_reduction}"
+            choices.append(f"entropy_reduction={self.family.entropy_reduction}")
+        if self.gradient_scale is not None:
+            choices.append(f"gradient_scale={self.gradient_scale:g}")
         return (
             f"<{self.name}: {type(self.family).__name__} in "
-            f"{self.threat_model}, entropy_weight={self.entropy_weight:g}"
-            f"{hinge}, {weights} weights>"
+            f"{self.threat_model}, {', '.join(choices)}, {weights} weights>"
         )
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
@@ -88,8 +113,14 @@ class Amortized(Attack):
         second = gradient(
             self.threat_model.perturb(x, epsilon * tf.sign(first))
         )
-        parts = [x, normalize_gradient(first), normalize_gradient(second)]
+        parts = [x, self._conditioned(first), self._conditioned(second)]
         return tf.stop_gradient(tf.concat(parts, axis=-1))
+
+    def _conditioned(self, gradient):
+        """Scales a gradient as the networks expect it."""
+        if self.gradient_scale is None:
+            return normalize_gradient(gradient)
+        return self.gradient_scale * gradient
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Draws from the distribution that the networks give."""
@@ -99,8 +130,12 @@ class Amortized(Attack):
         )
         regularizer = self.entropy_weight * entropy
         if self.entropy_threshold is not None:
-            regularizer = -self.entropy_weight * tf.nn.relu(
-                -entropy - self.entropy_threshold
+            # relu(-m - t) of the mean m is the mean of (-entropy - t) where it
+            # is above 0, with the same gradient, and 0 elsewhere.
+            mean = replication.mean_over_batch(tf.stop_gradient(entropy))
+            excess = entropy + self.entropy_threshold
+            regularizer = self.entropy_weight * tf.where(
+                mean + self.entropy_threshold < 0, excess, tf.zeros_like(excess)
             )
         return AdversarialBatch(x_adv, entropy, regularizer)
 

@@ -103,6 +103,8 @@ class Attack:
     num_parts: int = 1
     #: Images that the classifier sees at once for each example attacked.
     images_per_example: int = 1
+    #: Whether what an example is trained on depends on others in its batch.
+    couples_examples: bool = False
 
     def __init__(self, threat_model: Linf, name: str):
         self.threat_model = threat_model

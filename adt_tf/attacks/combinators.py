@@ -22,6 +22,7 @@ class _Wrapped(Attack):
         self.attack = attack
         self.networks = attack.networks
         self.images_per_example = attack.images_per_example
+        self.couples_examples = attack.couples_examples
 
     @property
     def models(self) -> tuple[Any, ...]:

@@ -237,6 +237,7 @@ def exp_am(
     width_factor: float = 1.0,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
+    gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Amortized:
     """Squashed Gaussians whose parameters a generator gives.
@@ -247,6 +248,9 @@ def exp_am(
         width_factor: Of the generator; 1 is the paper's.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        gradient_scale: Factor of the gradients that the generator sees; 1 /
+            64 is the released code's at a batch of 64. By default they are
+            normalised.
         seed: Of the generator's weights.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
@@ -260,6 +264,7 @@ def exp_am(
     return Amortized(
         Generated(family, generator),
         entropy_weight=entropy_weight,
+        gradient_scale=gradient_scale,
         name="EXP-AM",
     )
 
@@ -269,9 +274,10 @@ def imp_am(
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
-    entropy_weight: float = 0.01,
+    entropy_weight: float | None = None,
     entropy_reduction: str = "mean",
     entropy_threshold: float | None = None,
+    gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Amortized:
     """Noise pushed through a generator; arguments as in `exp_am`.
@@ -280,14 +286,21 @@ def imp_am(
         epsilon: The radius of the ball, or a threat model.
         input_shape: Of an image: height, width, channels.
         width_factor: Of the generator and of q; 1 is the paper's.
-        entropy_weight: lambda, of log q(z | delta).
+        entropy_weight: lambda, of log q(z | delta); by default 0.01, and 1
+            with a threshold.
         entropy_reduction: Over the dimensions of z, "mean" or "sum".
-        entropy_threshold: None is the paper's form; 0.9, with an
-            `entropy_weight` of 1, its authors' code.
+        entropy_threshold: None is the paper's form; 0.9 is the hinge of its
+            authors' code, on the mean over a batch, which couples its
+            examples in training.
+        gradient_scale: Factor of the gradients that the generator sees; 1 /
+            64 is the released code's at a batch of 64. By default they are
+            normalised.
         seed: Of the networks' weights.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 4.
     """
+    if entropy_weight is None:
+        entropy_weight = 0.01 if entropy_threshold is None else 1.0
     sizes = {"width_factor": width_factor, "seed": seed}
     family = Implicit(
         threat_models.get(epsilon),
@@ -299,6 +312,7 @@ def imp_am(
         family,
         entropy_weight=entropy_weight,
         entropy_threshold=entropy_threshold,
+        gradient_scale=gradient_scale,
         name="IMP-AM",
     )
 
@@ -308,6 +322,7 @@ def l2l(
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
+    gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Amortized:
     """One perturbation for an image, given by a generator.
@@ -318,7 +333,9 @@ def l2l(
         input_shape, width_factor=width_factor, seed=seed
     )
     family = Dirac(threat_models.get(epsilon), random_start=False)
-    return Amortized(Generated(family, generator), name="L2L")
+    return Amortized(
+        Generated(family, generator), gradient_scale=gradient_scale, name="L2L"
+    )
 
 
 def _share(
