@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from adt_tf import networks
+from adt_tf.networks.layers import batch_normalization
 from adt_tf.networks.preactivation import Stage, preactivation_network
 
 TINY = 1 / 64
@@ -405,6 +406,17 @@ def test_convolutions_and_normalizations_follow_the_conventions(name):
         if isinstance(layer, keras.layers.BatchNormalization):
             assert layer.epsilon == 1e-5
             assert layer.momentum == 0.9
+
+
+def test_running_variance_is_the_biased_one():
+    """PyTorch's is larger by n / (n - 1), as docs/design.md says."""
+    x = np.random.default_rng(0).normal(size=(3, 2, 1, 4)).astype("float32")
+    layer = batch_normalization("normalization")
+    layer(x, training=True)
+    flat = x.reshape(6, 4).astype("float64")
+    biased, unbiased = (0.9 + 0.1 * flat.var(axis=0, ddof=d) for d in (0, 1))
+    np.testing.assert_allclose(layer.moving_variance, biased, rtol=1e-5)
+    assert (unbiased > 1.001 * biased).all()
 
 
 # Initialisation.
