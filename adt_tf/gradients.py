@@ -76,24 +76,33 @@ def backpropagation() -> GradientEstimator:
 def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
     """Simultaneous perturbation: a gradient from values of the loss alone.
 
-        g = 1/n sum_i v_i (f(x + r v_i) - f(x - r v_i)) / (2 r),
+        g = 2/n sum_{i <= n/2} v_i (f(x + r v_i) - f(x - r v_i)) / (2 r),
         v_i uniform on {-1, 1}^d
 
-    Only for a point (a Dirac family), whose parameter is the image itself.
-    All images of a batch share the directions v_i, so the estimate for one
-    does not depend on the others.
+    A step asks for n values, those of n / 2 pairs, as the paper's released
+    code counts them. Only for a point (a Dirac family), whose parameter is
+    the image itself. All images of a batch share the directions v_i, so the
+    estimate for one does not depend on the others.
 
     Args:
-        num_samples: n, the pairs of queries a step.
+        num_samples: n, the number of queries a step; even.
         radius: r.
 
     Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
     Against Weak Attacks, 2018.
     """
 
+    if not isinstance(num_samples, int) or num_samples < 2 or num_samples % 2:
+        raise ValueError(
+            "Argument `num_samples` must be an even number of queries, such "
+            "as 256, since they are made in pairs. Received: "
+            f"num_samples={num_samples}"
+        )
+    num_pairs = num_samples // 2
+
     def noise(x, seed):
         bits = tf.random.stateless_uniform(
-            tf.concat([[1, num_samples], tf.shape(x)[1:]], axis=0),
+            tf.concat([[1, num_pairs], tf.shape(x)[1:]], axis=0),
             seed,
             0,
             2,
@@ -101,7 +110,7 @@ def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
         )
         return tf.ensure_shape(
             2.0 * tf.cast(bits, tf.float32) - 1.0,
-            [1, num_samples, *x.shape[1:]],
+            [1, num_pairs, *x.shape[1:]],
         )
 
     def estimate(climbed, params, noise):
@@ -109,11 +118,11 @@ def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
         offset = radius * tf.concat([noise, -noise], axis=1)
         plus, minus = tf.split(climbed(params, offset)[0], 2, axis=1)
         slope = (plus - minus) / (2 * radius)
-        flat = tf.reshape(noise, [num_samples, -1])
-        gradient = tf.matmul(slope, flat) / num_samples
+        flat = tf.reshape(noise, [num_pairs, -1])
+        gradient = tf.matmul(slope, flat) / num_pairs
         gradient = finite(tf.reshape(gradient, tf.shape(params)))
         return gradient, x_adv, logits
 
     return GradientEstimator(
-        f"spsa({num_samples}, {radius:g})", noise, estimate, 2 * num_samples
+        f"spsa({num_samples}, {radius:g})", noise, estimate, num_samples
     )

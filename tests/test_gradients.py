@@ -39,16 +39,55 @@ def test_spsa_is_right_within_its_standard_error(
     estimator = gradients.spsa(num_samples, 1e-3)
     noise = estimator.noise(x, seeds.make(3))
     assert set(np.unique(noise)) == {-1.0, 1.0}
+    assert noise.shape == (1, num_samples // 2, 8, 8, 1)
     found, _, _ = estimator.estimate(climbed, x, noise)
     error = (found.numpy() - expected).reshape(12, -1)
     # Of component j each term is g_j + sum_{i != j} g_i v_i v_j, whose variance
     # is |g|^2 - g_j^2.
     flat = expected.reshape(12, -1)
-    variance = (np.square(flat).sum(1, keepdims=True) - flat**2) / num_samples
+    variance = np.square(flat).sum(1, keepdims=True) - flat**2
+    variance /= num_samples // 2
     scores = error / np.sqrt(variance)
     assert abs(scores.mean()) < 0.3
     # All images share the directions, and the loss is not quite linear.
     assert 0.8 < np.sqrt(np.square(scores).mean()) < 1.25
+
+
+@pytest.mark.parametrize("num_samples", [2, 256])
+def test_spsa_asks_for_as_many_values_as_its_name_says(num_samples, images):
+    """And averages v (f+ - f-) / 2r over the pairs, as computed by NumPy."""
+    x = tf.constant(images[0])
+    asked = []
+
+    def climbed(params, offset):
+        x_adv = params[:, tf.newaxis]
+        moved = x_adv if offset is None else x_adv + offset
+        if offset is not None:
+            asked.append(moved)
+        values = tf.reduce_sum(tf.sin(3 * moved), axis=[2, 3, 4])
+        return values, x_adv, values
+
+    estimator = gradients.spsa(num_samples, 0.01)
+    noise = estimator.noise(x, seeds.make(0))
+    found, _, _ = estimator.estimate(climbed, x, noise)
+    (queries,) = asked
+    assert queries.shape[1] == num_samples == estimator.images_per_example
+    directions = noise.numpy()[0].astype("float64")
+    expected = np.zeros(x.shape)
+    for v in directions:
+        plus, minus = (
+            np.sin(3 * (images[0] + side * 0.01 * v)).sum(axis=(1, 2, 3))
+            for side in (1, -1)
+        )
+        slope = (plus - minus)[:, None, None, None] / 0.02
+        expected += slope * v / (num_samples / 2)
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+@pytest.mark.parametrize("num_samples", [0, 1, 7, -2, 2.0])
+def test_spsa_makes_its_queries_in_pairs(num_samples):
+    with pytest.raises(ValueError, match="must be an even number of queries"):
+        attacks.spsa(0.1, num_samples=num_samples)
 
 
 def test_spsa_does_not_look_at_gradients(images):

@@ -164,7 +164,8 @@ def spsa(
 
     Args:
         epsilon: The radius of the ball, or a threat model.
-        num_samples: Pairs of queries a step, 256 to 2048 in the paper.
+        num_samples: Number of queries a step, 256 to 2048 in the paper; even,
+            since they are made in pairs.
         num_steps: At most; it stops when the image is misclassified.
         learning_rate: Of Adam.
         radius: How far from the image the queries lie.

@@ -42,7 +42,7 @@ _GRADIENTS = {
     "cw": lambda n: n or 30,
     "fea": lambda n: 50 * (n or 200),
     # Queries go forward only, which is about a third of a gradient.
-    "spsa": lambda n: 100 * 2 * (n or 256) / 3,
+    "spsa": lambda n: 100 * (n or 256) / 3,
     "exp": lambda n: 10 * (n or 20),
     "exp-am": lambda n: 2,
     "imp-am": lambda n: 2,
