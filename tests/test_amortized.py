@@ -160,7 +160,7 @@ def test_hinge_moves_the_posterior_as_computed_by_hand(push, images):
     trainer = make_trainer(attack, attack_rate=1.0)
     generator, posterior = attack.networks
     seed = seeds.fold(seeds.fold(seeds.make(0), adt_tf.trainer._TRAIN), 0)
-    solution = trainer._solve(x, y, seed)
+    solution = attack.solve(trainer.classifier, x, y, seed=seed)
     z = attack.family.noise(x, 1, seeds.fold(seed, adt_tf.trainer._SAMPLE))
     z = z.numpy()[:, 0].astype("float64")
     direction = generator([solution, tf.constant(z, tf.float32)], training=True)
