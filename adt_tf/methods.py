@@ -13,9 +13,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adt_tf import attacks, losses, objectives, threat_models
+from adt_tf import attacks, losses, objectives
 from adt_tf.attacks import Attack
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 
 class Method(NamedTuple):
@@ -25,13 +25,13 @@ class Method(NamedTuple):
     loss: Callable[..., losses.RobustLoss]
 
 
-def standard(epsilon: float | Linf = 8 / 255) -> Method:
+def standard(epsilon: float | ThreatModel = 8 / 255) -> Method:
     """Standard training on the images as they are (epsilon is not used)."""
     del epsilon
     return Method(attacks.identity(), losses.cross_entropy)
 
 
-def at_fgsm(epsilon: float | Linf = 8 / 255) -> Method:
+def at_fgsm(epsilon: float | ThreatModel = 8 / 255) -> Method:
     """Adversarial training by one step towards a random wrong class.
 
     Reference: Kurakin et al., Adversarial Machine Learning at Scale, 2017.
@@ -45,7 +45,7 @@ def at_fgsm(epsilon: float | Linf = 8 / 255) -> Method:
 
 
 def at_pgd(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     num_steps: int = 7,
     step_size: float | None = None,
@@ -60,7 +60,7 @@ def at_pgd(
 
 
 def alp(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     num_steps: int = 7,
     step_size: float | None = None,
@@ -75,7 +75,7 @@ def alp(
 
 
 def fea_scatter(
-    epsilon: float | Linf = 8 / 255, *, label_smoothing: float = 0.5
+    epsilon: float | ThreatModel = 8 / 255, *, label_smoothing: float = 0.5
 ) -> Method:
     """Feature scattering: one step away from the clean batch as a whole.
 
@@ -85,11 +85,10 @@ def fea_scatter(
     Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
     Feature Scattering-based Adversarial Training, 2019.
     """
-    threat_model = threat_models.get(epsilon)
     attack = attacks.pgd(
-        threat_model,
+        epsilon,
         num_steps=1,
-        step_size=lambda: threat_model.epsilon,
+        share=1.0,
         objective=objectives.transport_distance,
         name="feature scattering",
     )
@@ -97,7 +96,7 @@ def fea_scatter(
 
 
 def trades(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     num_steps: int = 10,
     step_size: float | None = None,
@@ -119,7 +118,7 @@ def trades(
 
 
 def l2l(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
@@ -141,7 +140,7 @@ def l2l(
 
 
 def adt_exp(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     num_steps: int = 7,
     num_samples: int = 5,
@@ -184,7 +183,7 @@ def adt_exp(
 
 
 def adt_exp_am(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
@@ -222,7 +221,7 @@ def adt_exp_am(
 
 
 def adt_imp_am(
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,

@@ -1,41 +1,56 @@
-"""How an ascent moves its parameters: pure (init, update) pairs.
+"""How an ascent moves its parameters: rules with `init` and `update`.
 
-    rule = sign(2 / 255)                 # PGD
+    rule = steepest(2 / 255)             # PGD; `sign` is the same
+    rule = steepest(share=1 / 4)         # a step of epsilon / 4
     rule = momentum(2 / 255)             # MIM
     rule = adam(0.3)                     # ADT-EXP
     state = rule.init(params)
-    params, state = rule.update(params, gradients, state)
+    params, state = rule.update(params, gradients, state, threat_model)
 
 Parameters may be any nest of tensors whose first axis is the batch. The state
 is a nest of tensors as well, so a rule lives in a tf.while_loop and under XLA.
+A rule holds plain data only: two rules with the same data are equal.
 """
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
+
+from adt_tf.threat_models import ThreatModel
 
 map_structure = tf.nest.map_structure
 
 
-class StepRule(NamedTuple):
-    """An ascent rule. `init(params)`, `update(params, gradients, state)`.
+class StepRule(abc.ABC):
+    """An ascent rule."""
 
-    `name` describes it in reports.
-    """
+    @abc.abstractmethod
+    def init(self, params: Any) -> Any:
+        """Returns the state before the first step."""
 
-    name: str
-    init: Callable[[Any], Any]
-    update: Callable[[Any, Any, Any], tuple[Any, Any]]
+    @abc.abstractmethod
+    def update(
+        self, params: Any, gradients: Any, state: Any, threat_model: ThreatModel
+    ) -> tuple[Any, Any]:
+        """Returns the parameters and the state after a step.
 
+        Args:
+            params: Where the ascent is.
+            gradients: A nest like `params`.
+            state: What the step before left, or `init`.
+            threat_model: The norm in which the ascent is steepest, and the
+                epsilon of which a step may be a share.
+        """
 
-def _positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(
-            f"Argument `{name}` must be above 0. Received: {name}={value}"
-        )
+    def describe(self, threat_model: ThreatModel) -> str:
+        """Returns a short name for reports, with the size of a step."""
+        del threat_model
+        return type(self).__name__.lower()
 
 
 def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
@@ -45,66 +60,85 @@ def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(gradient, scale)
 
 
-def sign(step_size: float | Callable[[], float]) -> StepRule:
-    """p <- p + step_size * sign(g), the steepest ascent in l-infinity.
+@dataclasses.dataclass(frozen=True)
+class Steepest(StepRule):
+    """p <- p + step_size * s(g), the steepest ascent in a norm.
+
+    The norm is the threat model's; in l-infinity s(g) is sign(g).
 
     Args:
-        step_size: A number, or a function that gives one when the step is
-            traced, such as a share of an epsilon that is being warmed up.
+        step_size: Length of a step; None for a share of epsilon.
+        share: The share of epsilon, where `step_size` is None. Where epsilon
+            follows a schedule, so does the step.
     """
-    size = step_size if callable(step_size) else lambda: step_size
-    if not callable(step_size):
-        _positive("step_size", step_size)
 
-    def update(params, gradients, state):
-        moved = map_structure(
-            lambda p, g: p + size() * tf.sign(g), params, gradients
+    step_size: float | None = None
+    _: dataclasses.KW_ONLY
+    share: float = 1 / 4
+
+    def __post_init__(self):
+        if self.step_size is not None:
+            _check_positive("step_size", self.step_size)
+        _check_positive("share", self.share)
+
+    def init(self, params):
+        """Returns nothing: a step depends on no other."""
+        return ()
+
+    def update(self, params, gradients, state, threat_model):
+        """Takes a step of one length."""
+        size = self._size(threat_model)
+        params = map_structure(
+            lambda p, g: p + size * threat_model.steepest(g), params, gradients
         )
-        return moved, state
+        return params, state
 
-    return StepRule(f"sign({size():.4g})", lambda params: (), update)
+    def describe(self, threat_model):
+        """Names the rule with the length of a step."""
+        size = self._size(threat_model)
+        size = "a tensor" if tf.is_tensor(size) else f"{size:.4g}"
+        return f"{threat_model.steepest_name}({size})"
+
+    def _size(self, threat_model):
+        if self.step_size is None:
+            return self.share * threat_model.epsilon
+        return self.step_size
 
 
-def accumulate(
-    rule: StepRule,
-    decay: float,
-    normalize: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
-) -> StepRule:
-    """Feeds `rule` with m <- decay * m + normalize(g) in place of g."""
+@dataclasses.dataclass(frozen=True)
+class Accumulate(StepRule):
+    """Feeds a rule with m <- decay * m + normalize(g) in place of g.
 
-    def init(params):
-        return map_structure(tf.zeros_like, params), rule.init(params)
+    Args:
+        rule: The rule that takes the step.
+        decay: The weight of what was before.
+        normalize: What each gradient goes through first.
+    """
 
-    def update(params, gradients, state):
+    rule: StepRule
+    decay: float
+    normalize: Callable[[tf.Tensor], tf.Tensor] = tf.identity
+
+    def init(self, params):
+        """Returns m = 0, and the state of the rule."""
+        return map_structure(tf.zeros_like, params), self.rule.init(params)
+
+    def update(self, params, gradients, state, threat_model):
+        """Adds the gradient to m, and has the rule take a step along m."""
         average, inner = state
         average = map_structure(
-            lambda m, g: decay * m + normalize(g), average, gradients
+            lambda m, g: self.decay * m + self.normalize(g), average, gradients
         )
-        params, inner = rule.update(params, average, inner)
+        params, inner = self.rule.update(params, average, inner, threat_model)
         return params, (average, inner)
 
-    name = f"accumulate({rule.name}, {decay:g})"
-    return StepRule(name, init, update)
+    def describe(self, threat_model):
+        """Names the rule, the one inside it, and the decay."""
+        return f"accumulate({self.rule.describe(threat_model)}, {self.decay:g})"
 
 
-def momentum(
-    step_size: float | Callable[[], float], decay: float = 1.0
-) -> StepRule:
-    """m <- decay * m + g / mean|g|;  p <- p + step_size * sign(m).
-
-    The mean is over each example's own gradient.
-
-    Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
-    """
-    return accumulate(sign(step_size), decay, normalize_gradient)
-
-
-def adam(
-    learning_rate: float,
-    beta_1: float = 0.0,
-    beta_2: float = 0.0,
-    epsilon: float = 1e-8,
-) -> StepRule:
+@dataclasses.dataclass(frozen=True)
+class Adam(StepRule):
     """Adam with bias correction, ascending.
 
         m <- beta_1 m + (1 - beta_1) g,  v <- beta_2 v + (1 - beta_2) g^2
@@ -113,14 +147,31 @@ def adam(
     With both betas 0, the paper's choice for phi, a step is
     learning_rate * g / (|g| + epsilon): a sign step that fades where the
     gradient does.
-    """
-    _positive("learning_rate", learning_rate)
 
-    def init(params):
+    Args:
+        learning_rate: Length of a step in each coordinate.
+        beta_1: Decay of the mean of the gradients.
+        beta_2: Decay of the mean of their squares.
+        epsilon: What keeps the quotient finite.
+    """
+
+    learning_rate: float
+    beta_1: float = 0.0
+    beta_2: float = 0.0
+    epsilon: float = 1e-8
+
+    def __post_init__(self):
+        _check_positive("learning_rate", self.learning_rate)
+
+    def init(self, params):
+        """Returns m = 0, v = 0 and the number of steps."""
         zeros = map_structure(tf.zeros_like, params)
         return zeros, zeros, tf.constant(0.0)
 
-    def update(params, gradients, state):
+    def update(self, params, gradients, state, threat_model):
+        """Takes a step."""
+        del threat_model
+        beta_1, beta_2 = self.beta_1, self.beta_2
         first, second, count = state
         count += 1.0
         first = map_structure(
@@ -134,9 +185,9 @@ def adam(
         params = map_structure(
             lambda p, m, v: (
                 p
-                + learning_rate
+                + self.learning_rate
                 * (m / first_scale)
-                / (tf.sqrt(v / second_scale) + epsilon)
+                / (tf.sqrt(v / second_scale) + self.epsilon)
             ),
             params,
             first,
@@ -144,5 +195,38 @@ def adam(
         )
         return params, (first, second, count)
 
-    name = f"adam({learning_rate:g}, {beta_1:g}, {beta_2:g})"
-    return StepRule(name, init, update)
+    def describe(self, threat_model):
+        """Names the rule with its learning rate and its betas."""
+        del threat_model
+        return f"adam({self.learning_rate:g}, {self.beta_1:g}, {self.beta_2:g})"
+
+
+steepest = sign = Steepest
+accumulate = Accumulate
+adam = Adam
+
+
+def momentum(
+    step_size: float | None = None, decay: float = 1.0, *, share: float = 1 / 4
+) -> StepRule:
+    """m <- decay * m + g / mean|g|;  p <- p + step_size * s(m).
+
+    The mean is over each example's own gradient; s is the steepest ascent of
+    the threat model's norm.
+
+    Args:
+        step_size: Length of a step; None for a share of epsilon.
+        decay: The weight of the gradients before.
+        share: The share of epsilon, where `step_size` is None.
+
+    Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
+    """
+    rule = Steepest(step_size, share=share)
+    return Accumulate(rule, decay, normalize_gradient)
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(
+            f"Argument `{name}` must be above 0. Received: {name}={value}"
+        )

@@ -43,7 +43,10 @@ class AdversarialTrainer(keras.Model):
     Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
     adversarial images; `clean_accuracy`, in training only where the loss runs
     the clean images anyway; `entropy` of the distributions; `perturbation`,
-    the mean of |delta| / epsilon.
+    the mean of |delta| / epsilon, or what the threat model takes for it.
+
+    `epsilon_share`, a variable, is the share of epsilon that the attack may
+    use, 1 unless `scale_epsilon` sets it, as a warm-up does.
 
     Args:
         classifier: A Keras model from images in [0, 1] to logits; any such
@@ -110,6 +113,8 @@ class AdversarialTrainer(keras.Model):
         self.train_classifier = train_classifier
         self.attack_networks = list(attack.networks)
         self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self.epsilon_share = tf.Variable(1.0, trainable=False)
+        self._scales_epsilon = False
         self.trackers = {
             name: keras.metrics.Mean(name=name)
             for name in ("loss", "clean_accuracy", "entropy", "perturbation")
@@ -187,6 +192,22 @@ class AdversarialTrainer(keras.Model):
                 if not optimizer.built:
                     optimizer.build(variables)
 
+    def scale_epsilon(self, share: float) -> None:
+        """Lets the attack use a share of its epsilon from now on.
+
+        In training and in the validation that `fit` runs. The share is in no
+        checkpoint: who sets it knows it from the epoch.
+
+        Args:
+            share: A number from 0 to 1.
+        """
+        if not self._scales_epsilon:
+            # What was traced before this call does not read the share.
+            self._scales_epsilon = True
+            self.make_train_function(force=True)
+            self.make_test_function(force=True)
+        self.epsilon_share.assign(share)
+
     def checkpoint(self) -> tf.train.Checkpoint:
         """Returns all that the next step depends on, ready to save.
 
@@ -232,13 +253,16 @@ class AdversarialTrainer(keras.Model):
         x, y, weights = self._unpack(data)
         # Optimisers sum the gradients of replicas, so each gives its share.
         share, replicas = replication.share_of_batch(x)
-        solution = self._solve(x, y, seed)
+        attack = self._scaled_attack()
+        solution = self._solve(attack, x, y, seed)
         scale = optimizers.common_scale(
             ([self.optimizer] if theta else [])
             + ([self.attack_optimizer] if phi else [])
         )
         with self._fast_forms(replicas), tf.GradientTape() as tape:
-            batch, outcome = self._outer(x, y, solution, seed, training=True)
+            batch, outcome = self._outer(
+                attack, x, y, solution, seed, training=True
+            )
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
             penalty = tf.add_n(penalties) if penalties else 0.0
@@ -256,19 +280,24 @@ class AdversarialTrainer(keras.Model):
         )
         # A step that loss scaling skips counts: data and noise go on.
         clock.iterations.assign(step + 1)
-        return self._report(x, y, weights, loss + penalty, batch, outcome)
+        return self._report(
+            attack, x, y, weights, loss + penalty, batch, outcome
+        )
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Attacks a batch; reports clean and adversarial accuracy."""
         seed = seeds.fold(seeds.make(self.seed), _TEST)
         x, y, weights = self._unpack(data)
-        solution = self._solve(x, y, seed)
-        batch, outcome = self._outer(x, y, solution, seed, training=False)
+        attack = self._scaled_attack()
+        solution = self._solve(attack, x, y, seed)
+        batch, outcome = self._outer(
+            attack, x, y, solution, seed, training=False
+        )
         if outcome.clean_logits is None:
             clean = self.classifier(x, training=False)
             outcome = outcome._replace(clean_logits=tf.cast(clean, tf.float32))
         loss = _weighted_mean(outcome.value, weights)
-        return self._report(x, y, weights, loss, batch, outcome)
+        return self._report(attack, x, y, weights, loss, batch, outcome)
 
     def _fast_forms(self, replicas: int) -> Any:
         """The block in which the outer step is traced.
@@ -294,8 +323,14 @@ class AdversarialTrainer(keras.Model):
             weights = tf.reshape(weights, [-1])
         return x, y, weights
 
-    def _solve(self, x, y, seed):
-        return self.attack.solve(
+    def _scaled_attack(self) -> Attack:
+        """Returns the attack at the share of epsilon that is set."""
+        if not self._scales_epsilon:
+            return self.attack
+        return self.attack.scaled(tf.convert_to_tensor(self.epsilon_share))
+
+    def _solve(self, attack, x, y, seed):
+        return attack.solve(
             self.classifier,
             x,
             y,
@@ -303,18 +338,15 @@ class AdversarialTrainer(keras.Model):
             jit_compile=self.inner_jit_compile,
         )
 
-    def _outer(self, x, y, solution, seed, *, training):
-        batch = self.attack.sample(
+    def _outer(self, attack, x, y, solution, seed, *, training):
+        batch = attack.sample(
             x,
             solution,
             num_samples=self.outer_samples,
             seed=seeds.fold(seed, _SAMPLE),
             training=training,
         )
-        attack = self.attack
-        x_adv = checks.assert_perturbed(
-            x, batch.x_adv, attack.threat_model, attack.name
-        )
+        x_adv = attack.threat_model.assert_inside(x, batch.x_adv, attack.name)
         batch = batch._replace(x_adv=x_adv)
         outcome = self.robust_loss(
             self.classifier,
@@ -330,13 +362,13 @@ class AdversarialTrainer(keras.Model):
             value = tf.identity(outcome.value)
         return batch, outcome._replace(value=value, adversarial_logits=logits)
 
-    def _report(self, x, y, weights, loss, batch, outcome):
+    def _report(self, attack, x, y, weights, loss, batch, outcome):
         logits = outcome.adversarial_logits
-        distance = tf.abs(batch.x_adv - x[:, tf.newaxis])
+        delta = batch.x_adv - x[:, tf.newaxis]
         updates = {
             "loss": loss,
             "entropy": batch.entropy,
-            "perturbation": distance / self.attack.threat_model.epsilon,
+            "perturbation": attack.threat_model.relative_size(delta),
         }
         if outcome.clean_logits is not None:
             predicted = tf.argmax(

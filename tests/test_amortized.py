@@ -69,10 +69,12 @@ def test_networks_ascend_the_scalar(name, images):
     trainer = make_trainer(attack, attack_rate=1e-3)
     x, y = map(tf.constant, images)
     seed = seeds.fold(seeds.fold(seeds.make(0), adt_tf.trainer._TRAIN), 0)
-    solution = trainer._solve(x, y, seed)
+    solution = trainer._solve(trainer.attack, x, y, seed)
 
     def scalar():
-        batch, outcome = trainer._outer(x, y, solution, seed, training=True)
+        batch, outcome = trainer._outer(
+            trainer.attack, x, y, solution, seed, training=True
+        )
         return float(
             tf.reduce_mean(outcome.value) + tf.reduce_mean(batch.regularizer)
         )

@@ -537,7 +537,7 @@ def test_epsilon_warms_up(name, images):
         def on_epoch_end(self, epoch, logs=None):
             seen.append(
                 (
-                    self.model.attack.threat_model.epsilon,
+                    float(self.model.epsilon_share),
                     logs["perturbation"],
                     logs["val_perturbation"],
                 )
@@ -557,10 +557,59 @@ def test_epsilon_warms_up(name, images):
         callbacks=[EpsilonWarmup(3), Watch()],
     )
     np.testing.assert_allclose(
-        [row[0] for row in seen], [0.2 / 3, 0.4 / 3, 0.2, 0.2]
+        [row[0] for row in seen], [1 / 3, 2 / 3, 1.0, 1.0], rtol=1e-6
     )
     # Steps grow with epsilon, so the share of the ball that is used stays.
     shares = [share for row in seen for share in row[1:]]
     assert max(shares) - min(shares) < 0.15 and max(shares) <= 1.00001
+    assert method.attack.threat_model.epsilon == 0.2
     with pytest.raises(ValueError, match="num_epochs"):
         EpsilonWarmup(0)
+
+
+@pytest.mark.parametrize("name", ["at_pgd", "adt_exp", "adt_imp_am"])
+def test_half_of_an_epsilon_is_the_epsilon_of_half_the_size(name, images):
+    x, y = images
+    sizes = {"num_steps": 2}
+    if name == "adt_imp_am":
+        sizes = {"input_shape": x.shape[1:], "width_factor": 0.1}
+
+    def trained(epsilon, callbacks):
+        method = methods.get(name, epsilon=epsilon, **sizes)
+        trainer = adt_tf.AdversarialTrainer(
+            make_convolutional(), method.attack, method.loss
+        )
+        trainer.compile(keras.optimizers.SGD(0.01))
+        history = trainer.fit(
+            x, y, shuffle=False, verbose=0, callbacks=callbacks
+        )
+        return history.history, trainer.get_weights()
+
+    ours, weights = trained(0.2, [EpsilonWarmup(2)])
+    theirs, others = trained(0.1, [])
+    for metric in theirs:
+        np.testing.assert_allclose(ours[metric], theirs[metric], rtol=1e-4)
+    for weight, other in zip(weights, others, strict=True):
+        np.testing.assert_allclose(weight, other, atol=1e-5)
+
+
+def test_a_warm_up_is_traced_once(images):
+    x, y = images
+    attack = methods.get("at_pgd", epsilon=0.2, num_steps=1).attack
+    scaled, traces = attack.scaled, []
+    attack.scaled = lambda share: traces.append(share) or scaled(share)
+    trainer = adt_tf.AdversarialTrainer(make_convolutional(), attack)
+    trainer.compile(keras.optimizers.SGD(0.0))
+    trainer.fit(x, y, verbose=0)
+    assert not traces
+    # The step above is there already, and does not read the share.
+    trainer.fit(
+        x,
+        y,
+        epochs=3,
+        validation_data=(x, y),
+        verbose=0,
+        callbacks=[EpsilonWarmup(4)],
+    )
+    assert len(traces) == 2
+    assert float(trainer.epsilon_share) == 1.0

@@ -67,7 +67,7 @@ def test_inner_problem_touches_nothing(name, images):
     trainer = make_trainer(name)
     before = weights_of(trainer)
     x, y = map(tf.constant, images)
-    trainer._solve(x, y, tf.constant([0, 0]))
+    trainer._solve(trainer.attack, x, y, tf.constant([0, 0]))
     for old, new in zip(before, weights_of(trainer), strict=True):
         np.testing.assert_array_equal(old, new)
 

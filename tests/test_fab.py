@@ -5,8 +5,9 @@ import tensorflow as tf
 from scipy.optimize import linprog
 
 from adt_tf import attacks, seeds
-from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t, step_to_plane
+from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
 from adt_tf.threat_models import Linf
+from adt_tf.threat_models.linf import step_to_plane
 from tests.support.models import make_linear
 
 

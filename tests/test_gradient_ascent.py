@@ -87,15 +87,19 @@ def test_samples_in_pieces_give_the_same_result(sample_chunk, jit_compile):
     generator = np.random.default_rng(0)
     x = tf.constant(generator.uniform(size=(5, 4, 4, 1)), tf.float32)
     y = tf.constant(generator.integers(0, 3, 5), tf.int32)
-    # Plain gradient steps: Adam's are signs, which blow rounding up.
-    rule = step_rules.StepRule(
-        "plain",
-        lambda params: (),
-        lambda params, slopes, state: (
-            tf.nest.map_structure(lambda p, g: p + 5.0 * g, params, slopes),
-            state,
-        ),
-    )
+
+    class Plain(step_rules.StepRule):
+        """Plain gradient steps: Adam's are signs, which blow rounding up."""
+
+        def init(self, params):
+            return ()
+
+        def update(self, params, gradients, state, threat_model):
+            return tf.nest.map_structure(
+                lambda p, g: p + 5.0 * g, params, gradients
+            ), state
+
+    rule = Plain()
     whole, pieces = (
         GradientAscent(
             TanhGaussian(Linf(EPSILON)),

@@ -4,13 +4,19 @@ import pytest
 import tensorflow as tf
 
 from adt_tf import step_rules
+from adt_tf.threat_models import Linf
+from tests.support.euclidean import Euclidean
+
+THREAT_MODEL = Linf(0.4)
 
 
 def run(rule, gradients, start):
     params = tf.constant(start)
     state = rule.init(params)
     for gradient in gradients:
-        params, state = rule.update(params, tf.constant(gradient), state)
+        params, state = rule.update(
+            params, tf.constant(gradient), state, THREAT_MODEL
+        )
     return params.numpy()
 
 
@@ -28,6 +34,38 @@ def test_sign(gradients):
     np.testing.assert_allclose(
         run(step_rules.sign(0.1), gradients, START), expected, rtol=1e-5
     )
+    for rule in (step_rules.steepest(share=0.25), step_rules.steepest()):
+        np.testing.assert_array_equal(
+            run(rule, gradients, START),
+            run(step_rules.steepest(0.1), gradients, START),
+        )
+
+
+def test_a_share_follows_epsilon_into_a_graph():
+    rule = step_rules.steepest(share=0.5)
+
+    @tf.function
+    def moved(share):
+        threat_model = THREAT_MODEL.scaled(share)
+        return rule.update(tf.zeros([1, 1]), tf.ones([1, 1]), (), threat_model)
+
+    for share in (1.0, 0.25):
+        np.testing.assert_allclose(moved(share)[0], [[0.2 * share]], rtol=1e-6)
+
+
+def test_rules_with_the_same_data_are_equal():
+    assert step_rules.momentum(0.1) == step_rules.momentum(0.1)
+    assert step_rules.momentum(0.1) != step_rules.momentum(0.2)
+    assert step_rules.steepest(share=0.1) != step_rules.steepest(0.1)
+    assert hash(step_rules.adam(0.3)) == hash(step_rules.adam(0.3))
+
+
+def test_rules_describe_the_step_that_they_take():
+    rule = step_rules.momentum(decay=0.5)
+    assert rule.describe(THREAT_MODEL) == "accumulate(sign(0.1), 0.5)"
+    rule = step_rules.steepest()
+    assert rule.describe(Euclidean(0.4)) == "steepest(0.1)"
+    assert step_rules.adam(0.3).describe(THREAT_MODEL) == "adam(0.3, 0, 0)"
 
 
 def test_momentum_normalises_each_example(gradients):
@@ -79,7 +117,7 @@ def test_rules_take_nests(gradients):
     params = {"mu": tf.constant(START), "rho": tf.constant(START)}
     given = {"mu": gradients[0], "rho": gradients[1]}
     for rule in (step_rules.sign(0.1), step_rules.adam(0.1)):
-        moved, _ = rule.update(params, given, rule.init(params))
+        moved, _ = rule.update(params, given, rule.init(params), THREAT_MODEL)
         for name in params:
             expected = START + 0.1 * np.sign(given[name])
             np.testing.assert_allclose(moved[name], expected, rtol=1e-3)

@@ -77,7 +77,7 @@ def test_inner_problem_leaves_batch_norm_alone(images):
     classifier = make_convolutional()
     trainer = make_trainer(classifier)
     before = classifier.get_weights()
-    trainer._solve(x, y, adt_tf.trainer.seeds.make(0))
+    trainer._solve(trainer.attack, x, y, adt_tf.trainer.seeds.make(0))
     for old, new in zip(before, classifier.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -117,7 +117,9 @@ def test_outer_gradient_is_that_of_the_adversarial_images(images):
     seed = adt_tf.trainer.seeds.make(0)
     seed = adt_tf.trainer.seeds.fold(seed, adt_tf.trainer._TRAIN)
     seed = adt_tf.trainer.seeds.fold(seed, 0)
-    solution = trainer._solve(tf.constant(x), tf.constant(y), seed)
+    solution = trainer._solve(
+        trainer.attack, tf.constant(x), tf.constant(y), seed
+    )
     trainer.train_on_batch(x, y)
     twin.compile(
         keras.optimizers.SGD(0.1),

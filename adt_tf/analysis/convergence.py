@@ -147,7 +147,9 @@ def _recorder(
             accuracies = accuracies.write(
                 t, tf.reduce_mean(tf.cast(right, tf.float32), axis=1)
             )
-            params, state = attack.step_rule.update(params, slopes, state)
+            params, state = attack.step_rule.update(
+                params, slopes, state, attack.threat_model
+            )
             params = family.project(x, params)
             return t + 1, params, state, losses, accuracies
 

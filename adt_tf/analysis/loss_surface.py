@@ -79,7 +79,7 @@ def measure_loss_surfaces(
     classifiers: Mapping[str, Any],
     example: tuple[np.ndarray, int],
     *,
-    epsilon: float | threat_models.Linf,
+    epsilon: float | threat_models.ThreatModel,
     offsets: np.ndarray = OFFSETS,
     batch_size: int = 128,
     seed: int = 0,
@@ -87,9 +87,10 @@ def measure_loss_surfaces(
 ) -> LossSurfaces:
     """Measures the cross-entropy at x + epsilon (a d_g + b d_r).
 
-    d_g is the sign of the classifier's own gradient at x, d_r a random sign
-    for each pixel, the same for every classifier: both are corners of the
-    unit ball, so |a| + |b| <= 1 is what an attack may reach. The images are
+    d_g is the classifier's own steepest ascent at x, d_r a random direction,
+    the same for every classifier. In l-infinity they are the sign of the
+    gradient and a random sign for each pixel: both are corners of the unit
+    ball, so |a| + |b| <= 1 is what an attack may reach. The images are
     not clipped to the pixel box, whose edges would show as kinks of the loss.
 
     Args:
@@ -105,25 +106,19 @@ def measure_loss_surfaces(
     """
     image, label = example
     x, y = data.as_arrays((np.asarray(image)[None], np.asarray(label)[None]))
-    radius = threat_models.get(epsilon).epsilon
+    threat_model = threat_models.get(epsilon)
     offsets = np.asarray(offsets, np.float32)
     if offsets.ndim != 1 or len(offsets) < 2 or (np.diff(offsets) <= 0).any():
         raise ValueError(
             "Argument `offsets` must be two or more increasing numbers, such "
             f"as np.linspace(-2, 2, 41). Received: offsets={offsets}"
         )
-    across = seeds.per_example(
-        lambda s: tf.where(
-            tf.random.stateless_uniform(x.shape[1:], s) < 0.5, -1.0, 1.0
-        ),
-        tf.constant(x),
-        seeds.make(seed),
-    )
+    across = threat_model.random_direction(tf.constant(x), seeds.make(seed))
     a, b = np.meshgrid(offsets, offsets, indexing="ij")
     surfaces = []
     for classifier in classifiers.values():
         checks.check_classifier(classifier)
-        evaluate = _loss_function(classifier, x, y, radius, across)
+        evaluate = _loss_function(classifier, x, y, threat_model, across)
         values = map_batches(
             evaluate,
             a.ravel(),
@@ -133,11 +128,15 @@ def measure_loss_surfaces(
         )
         surfaces.append(values.reshape(a.shape))
     return LossSurfaces(
-        tuple(classifiers), offsets, np.array(surfaces), radius, seed
+        tuple(classifiers),
+        offsets,
+        np.array(surfaces),
+        threat_model.epsilon,
+        seed,
     )
 
 
-def _loss_function(classifier, x, y, radius, across):
+def _loss_function(classifier, x, y, threat_model, across):
     """Returns (a, b) -> cross-entropy, each [batch], for one image."""
     x, y = tf.constant(x), tf.constant(y)
 
@@ -148,7 +147,8 @@ def _loss_function(classifier, x, y, radius, across):
             value = log_odds(classifier(x, training=False), y)
         return tape.gradient(value, x)
 
-    along = tf.sign(gradient())
+    radius = threat_model.epsilon
+    along = threat_model.steepest(gradient())
 
     @tf.function(autograph=False)
     def loss(a, b):

@@ -3,7 +3,7 @@
 Every attack is a composition of a distribution, an objective and a step rule:
 
     GradientAscent(
-        Dirac(Linf(8 / 255)), cross_entropy, sign(2 / 255), num_steps=20)
+        Dirac(Linf(8 / 255)), cross_entropy, steepest(2 / 255), num_steps=20)
     GradientAscent(
         TanhGaussian(Linf(8 / 255)), cross_entropy, adam(0.3),
         num_steps=7, num_samples=5, entropy_weight=0.01)

@@ -16,13 +16,14 @@ from adt_tf.step_rules import normalize_gradient
 class Amortized(Attack):
     """Draws perturbations from what networks make of [x, g1, g2].
 
-        g1 = grad_x CE(f(x), y),  g2 = grad_x CE(f(x + epsilon sign(g1)), y)
+        g1 = grad_x CE(f(x), y),  g2 = grad_x CE(f(x + epsilon s(g1)), y)
 
-    Both gradients are each example's own. By default they are divided by the
-    mean of their absolute values, so that nothing depends on the size of the
-    batch or of the loss. The authors' code takes the gradients of a batch's
-    mean loss as they are: `gradient_scale=1 / batch_size` gives the same
-    numbers, and still none that depends on the batch at hand.
+    s is the threat model's steepest ascent, the sign in l-infinity. Both
+    gradients are each example's own. By default they are divided by the mean
+    of their absolute values, so that nothing depends on the size of the batch
+    or of the loss. The authors' code takes the gradients of a batch's mean
+    loss as they are: `gradient_scale=1 / batch_size` gives the same numbers,
+    and still none that depends on the batch at hand.
 
     The networks ascend
 
@@ -91,6 +92,12 @@ class Amortized(Attack):
             f"{self.threat_model}, {', '.join(choices)}, {weights} weights>"
         )
 
+    def scaled(self, share: float | tf.Tensor) -> Attack:
+        """Returns a copy with a radius of share * epsilon."""
+        attack = super().scaled(share)
+        attack.family = self.family.scaled(share)
+        return attack
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the conditioning [x, g1, g2] of the networks."""
         value = objectives.cross_entropy(classifier, x, y, seed=seed)
@@ -109,10 +116,8 @@ class Amortized(Attack):
         if jit_compile:
             gradient = tf.function(gradient, jit_compile=True, autograph=False)
         first = gradient(x)
-        epsilon = self.threat_model.epsilon
-        second = gradient(
-            self.threat_model.perturb(x, epsilon * tf.sign(first))
-        )
+        uphill = self.threat_model.steepest(first)
+        second = gradient(self.threat_model.from_unit(x, uphill))
         parts = [x, self._conditioned(first), self._conditioned(second)]
         return tf.stop_gradient(tf.concat(parts, axis=-1))
 

@@ -14,14 +14,15 @@ it tries them all; `evaluate` tries each on the examples still standing.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf import checks, seeds
-from adt_tf.threat_models import Linf
+from adt_tf import checks, seeds, threat_models
+from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
@@ -106,7 +107,7 @@ class Attack:
     #: Whether what an example is trained on depends on others in its batch.
     couples_examples: bool = False
 
-    def __init__(self, threat_model: Linf, name: str):
+    def __init__(self, threat_model: ThreatModel, name: str):
         self.threat_model = threat_model
         self.name = name
         self._compiled = weakref.WeakKeyDictionary()
@@ -118,6 +119,21 @@ class Attack:
     def models(self) -> tuple[Any, ...]:
         """All models, its own or others', that decide what it finds."""
         return self.networks
+
+    def scaled(self, share: float | tf.Tensor) -> Attack:
+        """Returns a copy of the attack with a radius of share * epsilon.
+
+        The copy shares the attack's networks. Step sizes that are a share of
+        epsilon shrink with it, others do not.
+
+        Args:
+            share: A number, or a scalar tensor: inside a traced step the
+                radius may follow a schedule.
+        """
+        attack = copy.copy(self)
+        attack.threat_model = self.threat_model.scaled(share)
+        attack._compiled = weakref.WeakKeyDictionary()
+        return attack
 
     def check(self, classifier: Any) -> None:
         """Raises `ValueError` where it cannot attack such a classifier.
@@ -254,7 +270,7 @@ class Attack:
     def _function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
         """Traces a task once for each classifier, and forgets it with it."""
         functions = self._compiled.setdefault(classifier, {})
-        key = (task, jit_compile, self.threat_model.epsilon)
+        key = (task, jit_compile)
         if key in functions:
             return functions[key]
         # A strong reference here would keep the classifier alive for ever.
@@ -318,7 +334,7 @@ class Identity(PointAttack):
     """Leaves every image as it is: training with it is standard training."""
 
     def __init__(self):
-        super().__init__(Linf(1.0), "none")
+        super().__init__(threat_models.get(1.0), "none")
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """There is nothing to solve."""

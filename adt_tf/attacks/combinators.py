@@ -24,6 +24,12 @@ class _Wrapped(Attack):
         self.images_per_example = attack.images_per_example
         self.couples_examples = attack.couples_examples
 
+    def scaled(self, share: float | tf.Tensor) -> Attack:
+        """Returns a copy with a radius of share * epsilon."""
+        scaled = super().scaled(share)
+        scaled.attack = self.attack.scaled(share)
+        return scaled
+
     @property
     def models(self) -> tuple[Any, ...]:
         """Those of the attack."""

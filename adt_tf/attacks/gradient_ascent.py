@@ -99,7 +99,7 @@ class GradientAscent(Attack):
         parts = [
             f"{type(self.family).__name__} in {self.threat_model}",
             getattr(self.objective, "__name__", "objective"),
-            self.step_rule.name,
+            self.step_rule.describe(self.threat_model),
             f"num_steps={self.num_steps}",
         ]
         if self.num_samples > 1:
@@ -117,6 +117,12 @@ class GradientAscent(Attack):
         elif self.keep_best:
             parts.append("keep_best")
         return f"<{self.name}: {', '.join(parts)}>"
+
+    def scaled(self, share: float | tf.Tensor) -> Attack:
+        """Returns a copy with a radius of share * epsilon."""
+        attack = super().scaled(share)
+        attack.family = self.family.scaled(share)
+        return attack
 
     def check(self, classifier: Any) -> None:
         """Asks the objective, where it has something to say."""
@@ -204,7 +210,9 @@ class GradientAscent(Attack):
             return slopes, best
 
         def move(params, state, slopes):
-            params, state = self.step_rule.update(params, slopes, state)
+            params, state = self.step_rule.update(
+                params, slopes, state, self.threat_model
+            )
             return self.family.project(x, params), state
 
         if jit_compile:

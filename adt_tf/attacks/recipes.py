@@ -23,7 +23,7 @@ from adt_tf.attacks.combinators import Restarts
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
 from adt_tf.objectives import Objective
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 
 def identity() -> Identity:
@@ -32,12 +32,12 @@ def identity() -> Identity:
 
 
 def fgsm(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     objective: Objective = objectives.cross_entropy,
     name: str = "FGSM",
 ) -> GradientAscent:
-    """One sign step of size epsilon from the image itself.
+    """One steepest step of size epsilon from the image itself.
 
     Reference: Goodfellow et al., Explaining and Harnessing Adversarial
     Examples, 2015.
@@ -46,21 +46,30 @@ def fgsm(
     return GradientAscent(
         Dirac(threat_model, random_start=False),
         objective,
-        step_rules.sign(lambda: threat_model.epsilon),
+        step_rules.steepest(share=1.0),
         num_steps=1,
         name=name,
     )
 
 
 def pgd(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     num_steps: int = 20,
-    step_size: float | Callable[[], float] | None = None,
+    step_size: float | None = None,
+    share: float = 1 / 4,
     objective: Objective = objectives.cross_entropy,
     name: str | None = None,
 ) -> GradientAscent:
-    """Projected sign steps from a random start; step size epsilon / 4.
+    """Projected steepest steps from a random start; step size epsilon / 4.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: Number of steps.
+        step_size: Length of a step; by default a share of epsilon.
+        share: The share of epsilon, where no `step_size` is given.
+        objective: What is climbed.
+        name: The attack's name in tables.
 
     Reference: Madry et al., Towards Deep Learning Models Resistant to
     Adversarial Attacks, 2018.
@@ -69,21 +78,21 @@ def pgd(
     return GradientAscent(
         Dirac(threat_model),
         objective,
-        step_rules.sign(_share(threat_model, 4, step_size)),
+        step_rules.steepest(step_size, share=share),
         num_steps=num_steps,
         name=name or f"PGD-{num_steps}",
     )
 
 
 def mim(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     num_steps: int = 20,
     step_size: float | None = None,
     decay: float = 1.0,
     random_start: bool = False,
 ) -> GradientAscent:
-    """Sign steps along the accumulated, normalised gradient, from the image.
+    """Steepest steps along the accumulated gradient, from the image.
 
     With a random start it was measured to be a little weaker.
 
@@ -93,7 +102,7 @@ def mim(
     return GradientAscent(
         Dirac(threat_model, random_start=random_start),
         objectives.cross_entropy,
-        step_rules.momentum(_share(threat_model, 4, step_size), decay),
+        step_rules.momentum(step_size, decay),
         num_steps=num_steps,
         # The name tells it from the usual form, in tables and in the repr.
         name=f"MIM-{num_steps}" + (" (random start)" if random_start else ""),
@@ -101,7 +110,7 @@ def mim(
 
 
 def cw(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     num_steps: int = 30,
     step_size: float | None = None,
@@ -118,7 +127,7 @@ def cw(
 
 
 def fea(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     targets: tuple[Any, Any],
     num_targets: int = 200,
@@ -143,7 +152,8 @@ def fea(
         pgd(
             epsilon,
             num_steps=num_steps,
-            step_size=_share(threat_models.get(epsilon), 8, step_size),
+            step_size=step_size,
+            share=1 / 8,
             objective=objectives.feature_similarity(targets, features=features),
         ),
         num_targets,
@@ -153,7 +163,7 @@ def fea(
 
 
 def spsa(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     num_samples: int = 256,
     num_steps: int = 100,
@@ -185,7 +195,7 @@ def spsa(
 
 
 def exp(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     num_steps: int = 20,
     num_samples: int = 10,
@@ -232,7 +242,7 @@ def exp(
 
 
 def exp_am(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
@@ -271,7 +281,7 @@ def exp_am(
 
 
 def imp_am(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
@@ -319,7 +329,7 @@ def imp_am(
 
 
 def l2l(
-    epsilon: float | Linf,
+    epsilon: float | ThreatModel,
     *,
     input_shape: tuple[int, int, int],
     width_factor: float = 1.0,
@@ -337,15 +347,6 @@ def l2l(
     return Amortized(
         Generated(family, generator), gradient_scale=gradient_scale, name="L2L"
     )
-
-
-def _share(
-    threat_model: Linf, parts: int, step_size: float | None
-) -> float | Callable[[], float]:
-    """The step size given, or a share of epsilon, whatever it is then."""
-    if step_size is None:
-        return lambda: threat_model.epsilon / parts
-    return step_size
 
 
 # What each name builds, and the argument that a number after it sets.
@@ -367,7 +368,7 @@ _RECIPES: dict[str, tuple[Callable[..., Attack], str | None]] = {
 }
 
 
-def get(name: str, epsilon: float | Linf, **context: Any) -> Attack:
+def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     """Returns the attack of a name such as "fgsm", "pgd-20" or "pgd-20x10".
 
     Args:
@@ -416,7 +417,7 @@ def get(name: str, epsilon: float | Linf, **context: Any) -> Attack:
     return Restarts(attack, int(restarts)) if restarts else attack
 
 
-def autoattack(epsilon: float | Linf) -> list[Attack]:
+def autoattack(epsilon: float | ThreatModel) -> list[Attack]:
     """The standard version of AutoAttack: four attacks, run in this order.
 
         evaluate(classifier, test, autoattack(8 / 255))

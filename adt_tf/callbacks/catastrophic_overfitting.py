@@ -7,7 +7,7 @@ from typing import Any
 
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 # Training accuracy within this of what it was counts as the same.
 _SAME_ACCURACY = 0.02
@@ -47,7 +47,7 @@ class CatastrophicOverfitting(Measuring):
     def __init__(
         self,
         data: Any,
-        attack: Attack | float | Linf,
+        attack: Attack | float | ThreatModel,
         *,
         drop: float = 0.2,
         patience: int = 1,

@@ -12,9 +12,10 @@ class EpsilonWarmup(keras.callbacks.Callback):
 
         epsilon_e = epsilon * min(1, (e + 1) / num_epochs),  e = 0, 1, ...
 
-    The step is traced anew in each of these epochs. Step sizes that are a
-    share of epsilon, as those of `attacks.pgd` are by default, grow with it.
-    The validation that `fit` runs has the epoch's epsilon as well.
+    Step sizes that are a share of epsilon, as those of `attacks.pgd` are by
+    default, grow with it. The validation that `fit` runs has the epoch's
+    epsilon as well. The attack itself stays as it is: the trainer scales it
+    in each step.
 
     Args:
         num_epochs: After so many epochs epsilon has its value.
@@ -29,23 +30,12 @@ class EpsilonWarmup(keras.callbacks.Callback):
             )
         self.num_epochs = num_epochs
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Remembers the value to reach."""
-        self.epsilon = self.model.attack.threat_model.epsilon
-
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Sets the epsilon of this epoch."""
-        self._set(self.epsilon * min(1.0, (epoch + 1) / self.num_epochs))
+        self.model.scale_epsilon(min(1.0, (epoch + 1) / self.num_epochs))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Gives the value back, should training end before it is reached."""
-        self._set(self.epsilon)
-
-    def _set(self, epsilon: float) -> None:
-        threat_model = self.model.attack.threat_model
-        if threat_model.epsilon != epsilon:
-            threat_model.epsilon = epsilon
-            self.model.make_train_function(force=True)
-            self.model.make_test_function(force=True)
+        """Gives all of epsilon back, should training end before."""
+        self.model.scale_epsilon(1.0)

@@ -10,7 +10,7 @@ from adt_tf import attacks
 from adt_tf.attacks import Attack
 from adt_tf.data import as_arrays
 from adt_tf.evaluation import NATURAL, evaluate
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 
 class Measuring(keras.callbacks.Callback):
@@ -19,13 +19,13 @@ class Measuring(keras.callbacks.Callback):
     def __init__(
         self,
         data: Any,
-        attack: Attack | float | Linf,
+        attack: Attack | float | ThreatModel,
         *,
         batch_size: int,
         seed: int,
     ):
         super().__init__()
-        if isinstance(attack, (int, float, Linf)):
+        if isinstance(attack, (int, float, ThreatModel)):
             attack = attacks.pgd(attack, num_steps=10)
         if not isinstance(attack, Attack):
             raise ValueError(

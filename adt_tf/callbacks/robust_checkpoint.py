@@ -15,7 +15,7 @@ from adt_tf import files
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
 from adt_tf.data import validate_images
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 
 class RobustCheckpoint(Measuring):
@@ -51,7 +51,7 @@ class RobustCheckpoint(Measuring):
     def __init__(
         self,
         data: Any,
-        attack: Attack | float | Linf,
+        attack: Attack | float | ThreatModel,
         path: str | os.PathLike,
         *,
         batch_size: int = 128,

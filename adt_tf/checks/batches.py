@@ -144,37 +144,6 @@ def assert_images(x: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
         return tf.clip_by_value(x, *bounds)
 
 
-def assert_perturbed(
-    x: tf.Tensor, x_adv: tf.Tensor, threat_model: Any, name: str
-) -> tf.Tensor:
-    """Returns an attack's images, or fails in the graph where one escaped.
-
-    As `Linf.check`, for images [batch, samples, ...] inside a step.
-
-    Args:
-        x: The images [batch, ...] that were attacked.
-        x_adv: What came of them.
-        threat_model: What they must obey.
-        name: Of the attack.
-    """
-    distance = tf.reduce_max(tf.abs(x_adv - x[:, tf.newaxis]))
-    low, high = tf.reduce_min(x_adv), tf.reduce_max(x_adv)
-    bottom, top = threat_model.bounds
-    reach = threat_model.epsilon + TOLERANCE * (top - bottom)
-    finite = tf.reduce_all(tf.math.is_finite(x_adv))
-    inside = (distance <= reach) & (low >= bottom) & (high <= top)
-    told = [f"{name}, {threat_model}. The largest perturbation, and pixels:"]
-    checks = [
-        tf.debugging.Assert(finite, [IMAGE_NOT_FINITE, name]),
-        # What is not finite is the other one's to tell.
-        tf.debugging.Assert(
-            inside | ~finite, [ESCAPED, *told, distance, low, high]
-        ),
-    ]
-    with tf.control_dependencies([c for c in checks if c is not None]):
-        return tf.identity(x_adv)
-
-
 def assert_labels(y: tf.Tensor, num_classes: int) -> tf.Tensor:
     """Returns the labels, or fails in the graph where one is out of range."""
     low, high = tf.reduce_min(y), tf.reduce_max(y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
@@ -19,15 +19,22 @@ class Dirac:
 
     Example:
 
+    >>> from adt_tf.threat_models import Linf
     >>> distribution = Dirac(Linf(0.1), random_start=False)
     >>> params = distribution.init(tf.zeros([2, 8, 8, 1]), seed=None)
     >>> params.shape
     TensorShape([2, 8, 8, 1])
     """
 
-    def __init__(self, threat_model: Linf, *, random_start: bool = True):
+    def __init__(self, threat_model: ThreatModel, *, random_start: bool = True):
         self.threat_model = threat_model
         self.random_start = random_start
+
+    def scaled(self, share: float | tf.Tensor) -> Dirac:
+        """Returns the family in a ball of radius share * epsilon."""
+        return type(self)(
+            self.threat_model.scaled(share), random_start=self.random_start
+        )
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Returns the starting image."""
@@ -37,8 +44,7 @@ class Dirac:
 
     def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Takes outputs in [-1, 1] as delta / epsilon."""
-        delta = self.threat_model.epsilon * outputs
-        return self.threat_model.perturb(x, delta)
+        return self.threat_model.from_unit(x, outputs)
 
     def noise(
         self,

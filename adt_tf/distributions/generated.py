@@ -30,6 +30,10 @@ class Generated:
         self.networks = (generator,)
         self.entropy_reduction = getattr(family, "entropy_reduction", "mean")
 
+    def scaled(self, share: float | tf.Tensor) -> Generated:
+        """Returns the family, same network, in a ball of share * epsilon."""
+        return type(self)(self.family.scaled(share), *self.networks)
+
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
     ) -> tf.Tensor:

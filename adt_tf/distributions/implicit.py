@@ -10,7 +10,7 @@ import tensorflow_probability as tfp
 
 from adt_tf import seeds
 from adt_tf.distributions import reductions
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
@@ -38,7 +38,7 @@ class Implicit:
 
     def __init__(
         self,
-        threat_model: Linf,
+        threat_model: ThreatModel,
         generator: keras.Model,
         posterior: keras.Model,
         *,
@@ -50,6 +50,15 @@ class Implicit:
         self.latent_size = latent_size
         self.entropy_reduction = entropy_reduction
         self._reduce = reductions.get(entropy_reduction)
+
+    def scaled(self, share: float | tf.Tensor) -> Implicit:
+        """Returns the family, same networks, in a ball of share * epsilon."""
+        return type(self)(
+            self.threat_model.scaled(share),
+            *self.networks,
+            latent_size=self.latent_size,
+            entropy_reduction=self.entropy_reduction,
+        )
 
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
@@ -82,8 +91,9 @@ class Implicit:
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))
         log_q = self._reduce(q.log_prob(z), axis=-1)
         shape = [-1, num_samples, *x.shape[1:]]
-        delta = self.threat_model.epsilon * tf.reshape(direction, shape)
-        x_adv = self.threat_model.perturb(x[:, tf.newaxis], delta)
+        x_adv = self.threat_model.from_unit(
+            x[:, tf.newaxis], tf.reshape(direction, shape)
+        )
         return x_adv, tf.reshape(log_q, [-1, num_samples])
 
     def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:

@@ -9,9 +9,9 @@ import tensorflow_probability as tfp
 
 from adt_tf import seeds
 from adt_tf.distributions import reductions
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
-tfb, tfd = tfp.bijectors, tfp.distributions
+tfd = tfp.distributions
 
 
 class TanhGaussian:
@@ -20,7 +20,8 @@ class TanhGaussian:
         delta = epsilon * tanh(u),  u = mu + sigma * r,  r ~ N(0, I),
         sigma = softplus(rho),      mu and rho start at 0
 
-    The entropy of each sample is minus its log-density,
+    with tanh or what else the threat model squashes R^d into its ball with.
+    The entropy of each sample is minus its log-density, for tanh
 
         sum_j [r_j^2 / 2 + log(2 pi) / 2 + log sigma_j
                + log(1 - tanh(u_j)^2) + log epsilon],
@@ -29,7 +30,7 @@ class TanhGaussian:
     Tanh bijector, which stays finite where tanh(u) rounds to 1.
 
     Args:
-        threat_model: The ball that tanh fills.
+        threat_model: The ball that is filled.
         entropy_reduction: "mean" over the dimensions, to which the paper's
             entropy weight 0.01 belongs, or "sum", as Eq. 11 is written.
 
@@ -37,6 +38,7 @@ class TanhGaussian:
 
     Example:
 
+    >>> from adt_tf.threat_models import Linf
     >>> distribution = TanhGaussian(Linf(0.1))
     >>> x = tf.fill([2, 8, 8, 1], 0.5)
     >>> p = distribution.as_tfp(x, distribution.init(x, seed=None))
@@ -44,14 +46,23 @@ class TanhGaussian:
     (TensorShape([8, 8, 1]), TensorShape([2]))
     """
 
-    def __init__(self, threat_model: Linf, *, entropy_reduction: str = "mean"):
+    def __init__(
+        self, threat_model: ThreatModel, *, entropy_reduction: str = "mean"
+    ):
         self.threat_model = threat_model
         self.entropy_reduction = entropy_reduction
         self._reduce = reductions.get(entropy_reduction)
         # Some thirty elementwise operations on k images for each, forward and
         # backward: fused by XLA they take a quarter of the time, on a CPU too.
-        self._squash = tf.function(
+        self._fused = tf.function(
             self._sample, jit_compile=True, autograph=False
+        )
+
+    def scaled(self, share: float | tf.Tensor) -> TanhGaussian:
+        """Returns the family in a ball of radius share * epsilon."""
+        return type(self)(
+            self.threat_model.scaled(share),
+            entropy_reduction=self.entropy_reduction,
         )
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -94,23 +105,13 @@ class TanhGaussian:
         self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images [batch, k, ...] and their entropy [batch, k]."""
-        # epsilon is there to be traced anew when a warm-up changes it.
-        return self._squash(
-            x,
-            params["mu"],
-            params["rho"],
-            noise,
-            epsilon=self.threat_model.epsilon,
-        )
+        return self._fused(x, params["mu"], params["rho"], noise)
 
-    def _sample(self, x, mu, rho, noise, *, epsilon):
+    def _sample(self, x, mu, rho, noise):
         sigma = tf.nn.softplus(rho)
         u = mu[:, tf.newaxis] + sigma[:, tf.newaxis] * noise
-        delta = self.threat_model.bijector().forward(u)
-        log_det = tfb.Tanh().forward_log_det_jacobian(u, event_ndims=0)
-        # All mass on one point has an entropy of minus infinity.
-        log_epsilon = math.log(epsilon) if epsilon else -math.inf
-        constant = 0.5 * math.log(2 * math.pi) + log_epsilon
+        delta, log_det, log_scale = self.threat_model.squash(u)
+        constant = 0.5 * math.log(2 * math.pi) + log_scale
         axes = list(range(1, len(x.shape)))
         # log sigma is per image, so it is reduced before it meets the samples.
         per_image = self._reduce(tf.math.log(sigma) + constant, axis=axes)
@@ -135,5 +136,5 @@ class TanhGaussian:
                 tfd.Normal(params["mu"], tf.nn.softplus(params["rho"])),
                 reinterpreted_batch_ndims=len(x.shape) - 1,
             ),
-            self.threat_model.bijector(),
+            self.threat_model.bijector(x.shape[1:]),
         )

@@ -23,7 +23,7 @@ from adt_tf import data, threat_models
 from adt_tf.linting.findings import Finding, LintReport
 from adt_tf.linting.rules import gradient, inference, masking, model
 from adt_tf.linting.subject import Subject
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 __all__ = ["CHECKS", "Finding", "LintReport", "lint"]
 
@@ -43,7 +43,7 @@ def lint(
     classifier: Any,
     dataset: Any,
     *,
-    epsilon: float | Linf = 8 / 255,
+    epsilon: float | ThreatModel = 8 / 255,
     num_examples: int = 128,
     batch_size: int = 64,
     seed: int = 0,

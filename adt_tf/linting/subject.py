@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from adt_tf import objectives
 from adt_tf.attacks import Attack
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 # Images that an attack by queries may show the classifier at once.
 _MOST_IMAGES = 1024
@@ -45,7 +45,7 @@ class Subject:
         images: np.ndarray,
         labels: np.ndarray,
         *,
-        threat_model: Linf,
+        threat_model: ThreatModel,
         batch_size: int = 64,
         seed: int = 0,
     ):

@@ -105,8 +105,8 @@ def _loop(
 class _Steps:
     """The trainer's steps as functions on all replicas, with one log of all.
 
-    A callback that calls `trainer.make_train_function(force=True)`, as one
-    does that changes epsilon, has them traced anew.
+    A callback that calls `trainer.make_train_function(force=True)`, as
+    `scale_epsilon` does, has them traced anew.
     """
 
     def __init__(self, trainer: keras.Model):

@@ -1,4 +1,4 @@
-"""Auto-PGD: projected sign steps whose size looks after itself.
+"""Auto-PGD: projected steepest steps whose size looks after itself.
 
     apgd_ce(8 / 255)        # climbs the cross-entropy
     apgd_t(8 / 255)         # the difference of logits ratio, nine targets
@@ -23,7 +23,7 @@ from adt_tf.attacks.autoattack_parts.dlr import (
     targeted_dlr_of,
 )
 from adt_tf.attacks.base import PointAttack, Strongest
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 MOMENTUM = 0.75
 RHO = 0.75
@@ -55,13 +55,15 @@ def checkpoints(num_steps: int) -> list[int]:
 
 
 class APGD(PointAttack):
-    """Momentum sign steps, halved per example where they stop paying.
+    """Momentum steps, halved per example where they stop paying.
 
-        z       = project(x_k + eta sign grad f(x_k)),   eta = 2 epsilon first
+        z       = project(x_k + eta s(grad f(x_k))),   eta = 2 epsilon first
         x_(k+1) = project(x_k + 0.75 (z - x_k) + 0.25 (x_k - x_(k-1)))
 
-    The first step goes all the way to z. At a checkpoint eta is halved, and
-    the ascent goes on from the best point it knows, if since the last one
+    s(g) is the threat model's unit vector of steepest ascent, the sign in
+    l-infinity. The first step goes all the way to z. At a checkpoint eta is
+    halved, and the ascent goes on from the best point it knows, if since the
+    last one
 
         1. f rose in fewer than 0.75 of the steps, or
         2. the best f has not changed, and eta was not halved there.
@@ -93,13 +95,14 @@ class APGD(PointAttack):
 
     Example:
 
+    >>> from adt_tf.threat_models import Linf
     >>> APGD(Linf(0.1), dlr_of, num_steps=20)
     <APGD: Linf(epsilon=0.1, bounds=(0.0, 1.0)), dlr_of, num_steps=20>
     """
 
     def __init__(
         self,
-        threat_model: Linf,
+        threat_model: ThreatModel,
         objective: Callable[..., tf.Tensor],
         *,
         num_steps: int = 100,
@@ -193,7 +196,7 @@ class APGD(PointAttack):
         def body(t, state, strongest):
             return (t + 1, *step(state, strongest, t, windows[t]))
 
-        start = _random_start(x, seeds.fold(seed, part), self.threat_model)
+        start = self.threat_model.random_surface(x, seeds.fold(seed, part))
         _, _, strongest = tf.while_loop(
             lambda t, state, strongest: t < end,
             body,
@@ -207,7 +210,7 @@ class APGD(PointAttack):
         return tf.stop_gradient(strongest.x_adv)
 
 
-def apgd_ce(epsilon: float | Linf, *, num_steps: int = 100) -> APGD:
+def apgd_ce(epsilon: float | ThreatModel, *, num_steps: int = 100) -> APGD:
     """Auto-PGD on the cross-entropy.
 
     Args:
@@ -223,7 +226,7 @@ def apgd_ce(epsilon: float | Linf, *, num_steps: int = 100) -> APGD:
 
 
 def apgd_t(
-    epsilon: float | Linf, *, num_steps: int = 100, num_targets: int = 9
+    epsilon: float | ThreatModel, *, num_steps: int = 100, num_targets: int = 9
 ) -> APGD:
     """Auto-PGD on the targeted ratio, for each of the likeliest wrong classes.
 
@@ -242,7 +245,7 @@ def apgd_t(
     )
 
 
-def apgd_dlr(epsilon: float | Linf, *, num_steps: int = 100) -> APGD:
+def apgd_dlr(epsilon: float | ThreatModel, *, num_steps: int = 100) -> APGD:
     """Auto-PGD on the ratio without a target.
 
     Args:
@@ -285,7 +288,9 @@ class _State(NamedTuple):
     halved: tf.Tensor
 
     @classmethod
-    def at(cls, start: tf.Tensor, y: tf.Tensor, step_size: float) -> _State:
+    def at(
+        cls, start: tf.Tensor, y: tf.Tensor, step_size: float | tf.Tensor
+    ) -> _State:
         """The state before the first point is judged, which is no rise."""
         zeros = tf.zeros_like(y, tf.float32)
         return cls(
@@ -338,13 +343,14 @@ def _moved(
     state: _State,
     gradient: tf.Tensor,
     momentum: tf.Tensor,
-    threat_model: Linf,
+    threat_model: ThreatModel,
     x: tf.Tensor,
 ) -> _State:
     """Takes one step."""
     x_adv = state.x_adv
     step_size = _wide(state.step_size, x)
-    ahead = threat_model.project(x, x_adv + step_size * tf.sign(gradient))
+    uphill = threat_model.steepest(gradient)
+    ahead = threat_model.project(x, x_adv + step_size * uphill)
     mixed = momentum * (ahead - x_adv) + (1 - momentum) * (x_adv - state.last_x)
     moved = threat_model.project(x, x_adv + mixed)
     return state._replace(x_adv=moved, last_x=x_adv)
@@ -360,22 +366,6 @@ def _windows(num_steps: int) -> list[int]:
     for last, step in zip([0, *steps], steps, strict=False):
         windows[step] = step - last
     return windows
-
-
-def _random_start(
-    x: tf.Tensor, seed: tf.Tensor, threat_model: Linf
-) -> tf.Tensor:
-    """Uniform noise, stretched until it touches the ball's surface."""
-    noise = seeds.per_example(
-        lambda s: tf.random.stateless_uniform(tf.shape(x)[1:], s, -1.0, 1.0),
-        x,
-        seed,
-    )
-    noise = tf.reshape(noise, tf.shape(x))
-    axes = list(range(1, len(x.shape)))
-    largest = tf.reduce_max(tf.abs(noise), axis=axes, keepdims=True)
-    unit = tf.math.divide_no_nan(noise, largest)
-    return threat_model.perturb(x, threat_model.epsilon * unit)
 
 
 def _target(clean: tf.Tensor, y: tf.Tensor, part: tf.Tensor) -> tf.Tensor:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from adt_tf import gradients, threat_models
 from adt_tf.attacks.base import PointAttack
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 
 class FAB(PointAttack):
@@ -30,10 +30,11 @@ class FAB(PointAttack):
         x_i <- clip((1 - alpha) (x_i + eta d_i) + alpha (x + eta d_0))
         if x_i is misclassified: x_i is a candidate, x_i <- x + beta (x_i - x)
 
-    All distances are l-infinity. Each part is one target t, the classes of
-    the highest clean logits first; any wrong class counts as a success. The
-    search starts at x itself and draws nothing. Of the candidates the closest
-    is kept, and projected on the ball: within epsilon it stays as it is.
+    Distances are those of the threat model, which must have a `step_to_plane`.
+    Each part is one target t, the classes of the highest clean logits first;
+    any wrong class counts as a success. The search starts at x itself and
+    draws nothing. Of the candidates the closest is kept, and projected on the
+    ball: within epsilon it stays as it is.
     With fewer classes than targets the parts left over take no step.
 
     Args:
@@ -52,13 +53,14 @@ class FAB(PointAttack):
 
     Example:
 
+    >>> from adt_tf.threat_models import Linf
     >>> FAB(Linf(0.1), num_targets=2).num_parts
     2
     """
 
     def __init__(
         self,
-        threat_model: Linf,
+        threat_model: ThreatModel,
         *,
         num_steps: int = 100,
         num_targets: int = 9,
@@ -92,6 +94,7 @@ class FAB(PointAttack):
                 f"Received: beta={beta}"
             )
         super().__init__(threat_model, name)
+        threat_model.require("step_to_plane", by=name)
         self.num_steps = num_steps
         self.num_targets = num_targets
         self.alpha_max = alpha_max
@@ -194,14 +197,14 @@ class FAB(PointAttack):
             tf.reshape(image, [rows, -1]) for image in (x, x_i, slope)
         )
         value_x = value + tf.reduce_sum(normal * (flat_x - flat_i), axis=-1)
-        steps = step_to_plane(
+        steps = self.threat_model.step_to_plane(
             tf.concat([flat_i, flat_x], axis=0),
             tf.concat([value, value_x], axis=0),
             tf.concat([normal, normal], axis=0),
-            bounds=self.threat_model.bounds,
         )
         # AutoAttack's floor, for an image that is on the plane already.
-        length = tf.maximum(tf.reduce_max(tf.abs(steps), -1, True), 1e-8)
+        length = self.threat_model.norm(steps)[:, tf.newaxis]
+        length = tf.maximum(length, 1e-8)
         step_i, step_x = tf.split(steps, 2)
         length_i, length_x = tf.split(length, 2)
         alpha = tf.minimum(length_i / (length_i + length_x), self.alpha_max)
@@ -211,64 +214,8 @@ class FAB(PointAttack):
         return self.threat_model.clip(tf.reshape(moved, tf.shape(x)))
 
 
-def step_to_plane(
-    points: tf.Tensor,
-    values: tf.Tensor,
-    normals: tf.Tensor,
-    *,
-    bounds: tuple[float, float],
-) -> tf.Tensor:
-    """Returns the shortest steps that reach a plane inside the box.
-
-        min |d|_inf   with   value + <normal, d> = 0,  low <= point + d <= high
-
-    Every coordinate moves by t towards the plane, or by r_j if its bound is
-    that near. With a_j = |normal_j| the plane is reached where
-
-        G(t) = sum_j a_j min(t, r_j) = |value|.
-
-    Let the r_j ascend. G is the least of the lines t -> A_k + t S_k, which
-    take the first k coordinates to be at their bounds: A_k adds up their
-    a_j r_j, and S_k the other a_j. So t is where the last line gets there:
-
-        t = max_k (|value| - A_k) / S_k
-
-    If the box does not meet the plane, the step goes as near as it can.
-
-    Args:
-        points: [n, d], in the box.
-        values: Of the linear function at the points [n].
-        normals: Its gradients [n, d].
-        bounds: The lowest and the highest value of a coordinate.
-
-    Example:
-
-    >>> step_to_plane(
-    ...     tf.constant([[0.5, 0.9]]), tf.constant([-0.5]),
-    ...     tf.constant([[1.0, 1.0]]), bounds=(0.0, 1.0)).numpy().round(2)
-    array([[0.4, 0.1]], dtype=float32)
-    """
-    low, high = bounds
-    towards = -tf.sign(values)[:, tf.newaxis] * tf.sign(normals)
-    room = tf.where(towards > 0, high - points, points - low)
-    # The plane has no scale, but a product of two small floats vanishes.
-    scale = tf.reduce_max(tf.abs(normals), axis=-1, keepdims=True)
-    weights = tf.math.divide_no_nan(tf.abs(normals), scale)
-    needed = tf.math.divide_no_nan(tf.abs(values)[:, tf.newaxis], scale)
-    order = tf.argsort(room, axis=-1)
-    room_up = tf.gather(room, order, batch_dims=1)
-    weights_up = tf.gather(weights, order, batch_dims=1)
-    spent = tf.cumsum(weights_up * room_up, axis=-1, exclusive=True)
-    # Added up from its end: a difference of sums would not be exactly 0 there.
-    slope = tf.cumsum(weights_up, axis=-1, reverse=True)
-    reach = tf.reduce_max(
-        tf.math.divide_no_nan(needed - spent, slope), axis=-1, keepdims=True
-    )
-    return towards * tf.minimum(reach, room)
-
-
 def fab_t(
-    epsilon: float | Linf, *, num_steps: int = 100, num_targets: int = 9
+    epsilon: float | ThreatModel, *, num_steps: int = 100, num_targets: int = 9
 ) -> FAB:
     """The targeted FAB attack, as in AutoAttack.
 

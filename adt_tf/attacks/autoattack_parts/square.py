@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from adt_tf import objectives, seeds, threat_models
 from adt_tf.attacks.base import PointAttack, Strongest
-from adt_tf.threat_models import Linf
+from adt_tf.threat_models import ThreatModel
 
 # The proposals, of 10,000, after which the share of a patch is halved.
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -39,6 +39,8 @@ class Square(PointAttack):
     The square has a side of sqrt(p H W), rounded, from 1 to the shorter side
     of the image; p is halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000
     and 8000 of 10,000 proposals, in proportion to `num_queries`.
+
+    Start and proposals, here those of l-infinity, are the threat model's.
 
     An image is left alone once it is misclassified, and the search ends when
     all are. Place and signs come from the seed, the image and the proposal's
@@ -64,13 +66,14 @@ class Square(PointAttack):
 
     Example:
 
+    >>> from adt_tf.threat_models import Linf
     >>> Square(Linf(0.1))
     <Square: Linf(epsilon=0.1, bounds=(0.0, 1.0)), num_queries=5000, p_init=0.8>
     """
 
     def __init__(
         self,
-        threat_model: Linf,
+        threat_model: ThreatModel,
         *,
         num_queries: int = 5000,
         p_init: float = 0.8,
@@ -87,6 +90,9 @@ class Square(PointAttack):
                 f"at most 1; 0.8 is usual. Received: p_init={p_init}"
             )
         super().__init__(threat_model, name)
+        threat_model.require(
+            "square_start", "square_draws", "square_proposal", by=name
+        )
         self.num_queries = num_queries
         self.p_init = p_init
 
@@ -102,6 +108,7 @@ class Square(PointAttack):
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
         sides = self._sides(x)
         num_proposals = self.num_queries - 1
+        num_draws = self.threat_model.square_draws(x)
 
         def seen(x_adv):
             logits = tf.cast(classifier(x_adv, training=False), tf.float32)
@@ -110,7 +117,9 @@ class Square(PointAttack):
             return Strongest(x_adv, wrong, margin)
 
         def step(best, draws, side):
-            new = seen(self._proposal(x, best.x_adv, draws, side))
+            new = seen(
+                self.threat_model.square_proposal(x, best.x_adv, draws, side)
+            )
             better = new.wrong | (new.loss > best.loss)
             return best.where(better & ~best.wrong, new)
 
@@ -121,7 +130,11 @@ class Square(PointAttack):
             return (t < num_proposals) & ~tf.reduce_all(best.wrong)
 
         def block(t, best):
-            draws = _uniform([BLOCK, 2 + x.shape[-1]], x, seeds.fold(seed, t))
+            draws = seeds.per_example(
+                lambda s: tf.random.stateless_uniform([BLOCK, num_draws], s),
+                x,
+                seeds.fold(seed, t),
+            )
             stop = tf.minimum(t + BLOCK, num_proposals)
             # The loop stays in graph mode: see `GradientAscent`.
             return tf.while_loop(
@@ -133,10 +146,7 @@ class Square(PointAttack):
                 (t, best),
             )
 
-        stripes = _uniform(
-            tf.concat([[1], tf.shape(x)[2:]], axis=0), x, seeds.fold(seed, -1)
-        )
-        start = seen(self.threat_model.perturb(x, self._signed(stripes)))
+        start = seen(self.threat_model.square_start(x, seeds.fold(seed, -1)))
         _, best = tf.while_loop(goes_on, block, (tf.constant(0), start))
         return tf.stop_gradient(best.x_adv)
 
@@ -149,29 +159,6 @@ class Square(PointAttack):
         )
         side = tf.cast(tf.round(tf.sqrt(share * area)), tf.int32)
         return tf.clip_by_value(side, 1, tf.minimum(shape[1], shape[2]))
-
-    def _signed(self, draws):
-        epsilon = self.threat_model.epsilon
-        return tf.where(draws < 0.5, -epsilon, epsilon)
-
-    def _proposal(self, x, x_adv, draws, side):
-        """Paints one square on each image; draws [batch, 2 + channels]."""
-
-        def covered(place, length):
-            """Which of `length` pixels in a row the square covers."""
-            places = tf.cast(length - side + 1, tf.float32)
-            first = tf.cast(tf.floor(place * places), tf.int32)[:, tf.newaxis]
-            pixels = tf.range(length)[tf.newaxis]
-            return (pixels >= first) & (pixels < first + side)
-
-        rows = covered(draws[:, 0], tf.shape(x)[1])[:, :, tf.newaxis]
-        columns = covered(draws[:, 1], tf.shape(x)[2])[:, tf.newaxis, :]
-        colour = self._signed(draws[:, tf.newaxis, tf.newaxis, 2:])
-        return tf.where(
-            (rows & columns)[..., tf.newaxis],
-            self.threat_model.perturb(x, colour),
-            x_adv,
-        )
 
 
 def patch_shares(num_queries: int, p_init: float = 0.8) -> np.ndarray:
@@ -188,7 +175,7 @@ def patch_shares(num_queries: int, p_init: float = 0.8) -> np.ndarray:
     return p_init / 2.0 ** np.searchsorted(HALVED_AFTER, number)
 
 
-def square(epsilon: float | Linf, *, num_queries: int = 5000) -> Square:
+def square(epsilon: float | ThreatModel, *, num_queries: int = 5000) -> Square:
     """The Square attack, as in AutoAttack.
 
     Args:
@@ -199,10 +186,3 @@ def square(epsilon: float | Linf, *, num_queries: int = 5000) -> Square:
     black-box adversarial attack via random search, 2020.
     """
     return Square(threat_models.get(epsilon), num_queries=num_queries)
-
-
-def _uniform(shape, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Numbers in [0, 1), other ones for every image."""
-    return seeds.per_example(
-        lambda s: tf.random.stateless_uniform(shape, s), x, seed
-    )

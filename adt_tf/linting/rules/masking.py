@@ -33,7 +33,7 @@ from adt_tf.objectives import Objective
 # the margin beats the cross-entropy by some points.
 _LOSS_TOLERANCE = 0.05
 _NUM_STEPS = 20
-# Of random noise: half of them uniform in the ball, half corners.
+# Of random noise: half of them anywhere in the ball, half extreme points.
 _NUM_DRAWS = 20
 
 _MASKED = (
@@ -60,19 +60,9 @@ def random_noise(subject: Subject) -> Verdict:
     for start in range(0, len(labels), subject.batch_size):
         rows = slice(start, start + subject.batch_size)
         x = tf.constant(images[rows])
-        shape = [_NUM_DRAWS, *x.shape[1:]]
-        noise = seeds.per_example(
-            lambda s, shape=shape: tf.random.stateless_uniform(
-                shape, s, -1.0, 1.0
-            ),
-            x,
-            seed,
-        )
+        noisy = subject.threat_model.random_noise(x, _NUM_DRAWS, seed)
         for draw in range(_NUM_DRAWS):
-            delta = noise[:, draw]
-            delta = tf.sign(delta) if draw % 2 else delta
-            noisy = subject.threat_model.perturb(x, subject.epsilon * delta)
-            seen = subject.predict(noisy.numpy()).argmax(-1)
+            seen = subject.predict(noisy[:, draw].numpy()).argmax(-1)
             fallen[rows] |= seen != labels[rows]
     return _beaten(subject, f"The best of {_NUM_DRAWS} draws of noise", fallen)
 
@@ -87,10 +77,11 @@ def black_box(subject: Subject) -> Verdict:
 
 def unbounded(subject: Subject) -> Verdict:
     """With all of [0, 1] to move in, nothing withstands."""
+    radius = _largest_epsilon(subject)
     standing = np.logical_and(
         *(
             subject.standing(
-                _pgd(subject, epsilon=1.0, num_steps=50, objective=objective)
+                _pgd(subject, epsilon=radius, num_steps=50, objective=objective)
             )
             for objective in (objectives.cross_entropy, _margin())
         )
@@ -100,15 +91,16 @@ def unbounded(subject: Subject) -> Verdict:
     return (
         status,
         f"{count} of {n} examples withstand PGD-50 on the cross-entropy and "
-        f"on the margin at epsilon 1 (p = {p:.1g}).",
-        "An image may become any other one at epsilon 1, so the attack, not "
+        f"on the margin at epsilon {radius:g} (p = {p:.1g}).",
+        "An image may become any other one at that epsilon, so the attack, not "
         f"the classifier, is what holds. {_MASKED}",
     )
 
 
 def larger_epsilon(subject: Subject) -> Verdict:
     """What falls at an epsilon falls at every larger one."""
-    radii = sorted({min(1.0, k * subject.epsilon) for k in (0.5, 1, 2, 4)})
+    most = _largest_epsilon(subject)
+    radii = sorted({min(most, k * subject.epsilon) for k in (0.5, 1, 2, 4)})
     fallen = [~subject.standing(_pgd(subject, epsilon=r)) for r in radii]
     names = [f"epsilon {radius:.3g}" for radius in radii]
     return *counts.monotone(np.stack(fallen), names), _MASKED
@@ -150,6 +142,10 @@ def loss_choice(subject: Subject) -> Verdict:
     )
 
 
+def _largest_epsilon(subject: Subject) -> float:
+    return subject.threat_model.largest_epsilon(subject.images.shape[1:])
+
+
 def _margin() -> Objective:
     # A confidence out of reach: the climb never ends of itself.
     return objectives.margin(1e6)
@@ -169,7 +165,7 @@ def _pgd(
     """
     epsilon = subject.epsilon if epsilon is None else epsilon
     return attacks.pgd(
-        epsilon,
+        subject.threat_model.with_epsilon(epsilon),
         num_steps=num_steps,
         step_size=2.5 * epsilon / num_steps,
         objective=objective,

@@ -1,0 +1,351 @@
+"""The interface of a threat model: a ball of some norm, inside the pixel box.
+
+A norm is one subclass of `ThreatModel`. It defines `name`, `norm`, `limit`,
+`steepest`, `random_start`, `random_surface`, `random_direction`,
+`random_noise`, `bijector` and `largest_epsilon`. All else follows from these,
+and a subclass overrides it only to compute the same more exactly or faster.
+`step_to_plane` (for FAB), `square_start`, `square_draws` and
+`square_proposal` (for Square) are optional: an attack that needs a hook which
+a norm lacks refuses that norm when it is built.
+
+Images are [..., height, width, channels]: what is said of "each example" is
+said of the last three axes, or of all but the first where there are fewer.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from adt_tf import checks
+
+tfb = tfp.bijectors
+
+
+def example_axes(x: tf.Tensor) -> list[int]:
+    """Returns the axes of one example in a batch of images or samples."""
+    rank = len(x.shape)
+    return list(range(max(1, rank - 3), rank))
+
+
+class ThreatModel(abc.ABC):
+    """A ball of radius epsilon around each image, inside the pixel box.
+
+        S(x) = {x_adv : norm(x_adv - x) <= epsilon, low <= x_adv <= high}
+
+    Args:
+        epsilon: The radius, in the units of the pixels; 0 allows nothing.
+        bounds: The lowest and the highest pixel value.
+    """
+
+    #: The name of the norm, such as "l-infinity".
+    name: str
+
+    #: What reports call a step along `steepest`.
+    steepest_name: str = "steepest"
+
+    #: The radius: a number, or a scalar tensor after `scaled(tensor)`.
+    epsilon: float | tf.Tensor
+
+    #: The lowest and the highest pixel value.
+    bounds: tuple[float, float]
+
+    def __init__(
+        self, epsilon: float, bounds: tuple[float, float] = (0.0, 1.0)
+    ):
+        low, high = bounds
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(
+                "Argument `bounds` must be finite, (low, high) with low < "
+                f"high. Received: bounds={bounds}"
+            )
+        if not 0 <= epsilon < math.inf:
+            raise ValueError(
+                "Argument `epsilon` must be a finite number, 0 or more. "
+                f"Received: epsilon={epsilon}"
+            )
+        self.epsilon = float(epsilon)
+        self.bounds = (float(low), float(high))
+
+    def __repr__(self) -> str:
+        epsilon = "(a tensor)"
+        if self._is_constant():
+            epsilon = f"{self.epsilon:g}"
+        return f"{type(self).__name__}(epsilon={epsilon}, bounds={self.bounds})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        if not (self._is_constant() and other._is_constant()):
+            return self is other
+        return self.get_config() == other.get_config()
+
+    def __hash__(self) -> int:
+        if not self._is_constant():
+            return id(self)
+        return hash((type(self), self.epsilon, self.bounds))
+
+    def _is_constant(self) -> bool:
+        return isinstance(self.epsilon, float)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments as plain data."""
+        if not self._is_constant():
+            raise ValueError(
+                "A threat model whose epsilon is a tensor has no config: use "
+                "that of the threat model it was scaled from."
+            )
+        return {"epsilon": self.epsilon, "bounds": list(self.bounds)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> ThreatModel:
+        """Returns the threat model that `get_config` describes."""
+        return cls(**{**config, "bounds": tuple(config["bounds"])})
+
+    def with_epsilon(self, epsilon: float) -> ThreatModel:
+        """Returns this threat model with another radius."""
+        return self.from_config({**self.get_config(), "epsilon": epsilon})
+
+    def scaled(self, share: float | tf.Tensor) -> ThreatModel:
+        """Returns this threat model with a radius of share * epsilon.
+
+        Args:
+            share: A number, or a scalar tensor such as a schedule gives: then
+                the radius is a tensor as well.
+        """
+        if self._is_constant() and isinstance(share, numbers.Real):
+            return self.with_epsilon(share * self.epsilon)
+        scaled = copy.copy(self)
+        scaled.epsilon = self.epsilon * tf.cast(share, tf.float32)
+        return scaled
+
+    def require(self, *hooks: str, by: str) -> None:
+        """Raises `ValueError` where this norm lacks an optional hook.
+
+        Args:
+            *hooks: Names of methods, such as "step_to_plane".
+            by: The attack that needs them.
+        """
+        missing = [
+            hook
+            for hook in hooks
+            if getattr(type(self), hook) is getattr(ThreatModel, hook)
+        ]
+        if missing:
+            raise ValueError(
+                f"{by} cannot attack in the {self.name} norm: it needs "
+                f"{missing} of the threat model. Received: {self!r}; define "
+                "the methods, or choose another attack, such as "
+                "`adt_tf.attacks.apgd_ce`."
+            )
+
+    @abc.abstractmethod
+    def norm(self, delta: tf.Tensor) -> tf.Tensor:
+        """Returns the norm of each example's perturbation."""
+
+    @abc.abstractmethod
+    def limit(self, delta: tf.Tensor) -> tf.Tensor:
+        """Returns the point of the ball around 0 nearest to delta."""
+
+    @abc.abstractmethod
+    def steepest(self, gradient: tf.Tensor) -> tf.Tensor:
+        """Returns each example's unit vector along which a function rises most.
+
+            argmax_d <gradient, d>   with   norm(d) <= 1
+
+        Zero where the gradient is.
+        """
+
+    @abc.abstractmethod
+    def random_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Draws an image from the ball around each example, in the box."""
+
+    @abc.abstractmethod
+    def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Draws noise stretched to the ball's surface, in the box."""
+
+    @abc.abstractmethod
+    def random_direction(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Draws a unit vector for each example: an extreme point of the ball.
+
+        A vector that `steepest` might return.
+        """
+
+    @abc.abstractmethod
+    def random_noise(
+        self, x: tf.Tensor, num_draws: int, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """Draws noisy images [batch, num_draws, ...], in the box.
+
+        Every other one is an extreme point of the ball, the rest are anywhere
+        in it.
+        """
+
+    @abc.abstractmethod
+    def bijector(self, event_shape: Sequence[int]) -> tfb.Bijector:
+        """Returns a map of R^d onto the inside of the ball around 0."""
+
+    @abc.abstractmethod
+    def largest_epsilon(self, event_shape: Sequence[int]) -> float:
+        """Returns the radius from which on the ball holds the whole box."""
+
+    def clip(self, x: tf.Tensor) -> tf.Tensor:
+        """Clips an image to the pixel box."""
+        return tf.clip_by_value(x, *self.bounds)
+
+    def perturb(self, x: tf.Tensor, delta: tf.Tensor) -> tf.Tensor:
+        """Returns x + delta, with delta limited to the ball, in the box."""
+        return self.clip(x + self.limit(delta))
+
+    def project(self, x: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
+        """Returns a point of the ball and box around x, near x_adv.
+
+        What is inside already stays where it is.
+        """
+        return self.perturb(x, x_adv - x)
+
+    def from_unit(self, x: tf.Tensor, direction: tf.Tensor) -> tf.Tensor:
+        """Returns x + epsilon * direction, in the ball and the box.
+
+        Args:
+            x: Images.
+            direction: A vector of the unit ball, or the outputs of a network
+                in [-1, 1]; what lies outside the unit ball is limited to it.
+        """
+        return self.perturb(x, self.epsilon * direction)
+
+    def distance(self, x: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
+        """Returns the norm of x_adv - x of each example."""
+        return self.norm(x_adv - x)
+
+    def relative_size(self, delta: tf.Tensor) -> tf.Tensor:
+        """Returns how much of the ball perturbations use, from 0 to 1.
+
+        A tensor of any shape, whose mean a trainer reports.
+        """
+        return self.norm(delta) / self.epsilon
+
+    def squash(
+        self, u: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, float | tf.Tensor]:
+        """Maps u into the ball by `bijector`, with the log-determinant.
+
+        Args:
+            u: Samples [batch, k, ...].
+
+        Returns:
+            The perturbations; a tensor that broadcasts against u; and a
+            number. The log-determinant of the map is the sum of the last two
+            over the dimensions of an example: so a mean over the dimensions
+            is as easy as a sum.
+        """
+        event_shape = u.shape[2:]
+        bijector = self.bijector(event_shape)
+        log_det = bijector.forward_log_det_jacobian(
+            u, event_ndims=len(event_shape)
+        )
+        ones = [1] * len(event_shape)
+        log_det = tf.reshape(log_det, tf.concat([tf.shape(u)[:2], ones], 0))
+        return bijector.forward(u), log_det / math.prod(event_shape), 0.0
+
+    def step_to_plane(
+        self, points: tf.Tensor, values: tf.Tensor, normals: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the shortest steps in this norm to a plane inside the box.
+
+            min norm(d)  with  value + <normal, d> = 0,  low <= point + d <= high
+
+        Args:
+            points: [n, d], in the box.
+            values: Values of the linear function at the points [n].
+            normals: Its gradients [n, d].
+        """  # noqa: E501
+        raise NotImplementedError
+
+    def square_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Returns the images from which the Square attack starts."""
+        raise NotImplementedError
+
+    def square_draws(self, x: tf.Tensor) -> int:
+        """Returns how many random numbers a proposal of Square takes."""
+        raise NotImplementedError
+
+    def square_proposal(
+        self, x: tf.Tensor, x_adv: tf.Tensor, draws: tf.Tensor, side: tf.Tensor
+    ) -> tf.Tensor:
+        """Changes one window of each image, as the Square attack proposes.
+
+        Args:
+            x: Clean images [batch, height, width, channels].
+            x_adv: The images to change.
+            draws: Random numbers in [0, 1) [batch, square_draws(x)].
+            side: The side of the window, in pixels.
+        """
+        raise NotImplementedError
+
+    def check(self, x: tf.Tensor, x_adv: tf.Tensor) -> None:
+        """Raises `ValueError` if an image left the ball, the box or is NaN.
+
+        Runs eagerly, on the images that are about to be counted.
+        """
+        distance, low, high = map(float, self._extent(x, x_adv))
+        # As float32 has them: 0.001 is a little more there.
+        bottom, top = map(float, tf.constant(self.bounds))
+        # A NaN makes every comparison below false, so it is caught as well.
+        if (
+            distance <= self._reach()
+            and low >= bottom
+            and high <= top
+            and not math.isnan(distance)
+        ):
+            return
+        raise ValueError(
+            f"{checks.ESCAPED} {self}: the largest "
+            f"perturbation is {distance:g} and the pixels lie in "
+            f"[{low:g}, {high:g}]. No result can be trusted; if the attack is "
+            "your own, return `threat_model.project(x, x_adv)`."
+        )
+
+    def assert_inside(
+        self, x: tf.Tensor, x_adv: tf.Tensor, name: str
+    ) -> tf.Tensor:
+        """Returns an attack's images, or fails in the graph where one escaped.
+
+        As `check`, for images [batch, samples, ...] inside a step.
+
+        Args:
+            x: The images [batch, ...] that were attacked.
+            x_adv: What came of them.
+            name: The attack's name.
+        """
+        distance, low, high = self._extent(x[:, tf.newaxis], x_adv)
+        bottom, top = self.bounds
+        finite = tf.reduce_all(tf.math.is_finite(x_adv))
+        inside = (distance <= self._reach()) & (low >= bottom) & (high <= top)
+        context = f"{name}, {self}. The largest perturbation, and pixels:"
+        assertions = [
+            tf.debugging.Assert(finite, [checks.IMAGE_NOT_FINITE, name]),
+            # What is not finite is for the other assertion to report.
+            tf.debugging.Assert(
+                inside | ~finite,
+                [checks.ESCAPED, context, distance, low, high],
+            ),
+        ]
+        with tf.control_dependencies([a for a in assertions if a is not None]):
+            return tf.identity(x_adv)
+
+    def _extent(self, x, x_adv):
+        """The largest distance, the lowest and the highest pixel."""
+        distance = tf.reduce_max(self.distance(x, x_adv))
+        return distance, tf.reduce_min(x_adv), tf.reduce_max(x_adv)
+
+    def _reach(self):
+        low, high = self.bounds
+        return self.epsilon + checks.TOLERANCE * (high - low)
