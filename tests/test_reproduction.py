@@ -222,7 +222,7 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
         assert repr(attack) == repr(expected) == measurement.settings[name]
         assert (attack.num_steps, attack.num_samples) == (7, 5)
         assert attack.entropy_weight == 0.01
-        assert attack.family.entropy_reduction == reduction
+        assert attack.family.entropy_reduction.name == reduction
     arrays = {"figure1": {k: np.asarray(v) for k, v in found.items()}}
     lines, _ = figure.draw(made, rows, arrays)
     assert "T = 7 steps, k = 5 samples a step, lambda = 0.01" in lines[-1]

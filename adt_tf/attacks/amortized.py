@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from adt_tf import gradients, objectives, replication
 from adt_tf.attacks.base import AdversarialBatch, Attack
+from adt_tf.distributions import AmortizedFamily
 from adt_tf.step_rules import normalize_gradient
 
 
@@ -50,7 +51,7 @@ class Amortized(Attack):
 
     def __init__(
         self,
-        family: Any,
+        family: AmortizedFamily,
         *,
         entropy_weight: float = 0.0,
         entropy_threshold: float | None = None,
@@ -83,8 +84,7 @@ class Amortized(Attack):
             choices.append(
                 f"entropy_threshold={self.entropy_threshold:g} of the batch"
             )
-        if getattr(self.family, "entropy_reduction", "mean") != "mean":
-            choices.append(f"entropy_reduction={self.family.entropy_reduction}")
+        choices += self.family.describe()
         if self.gradient_scale is not None:
             choices.append(f"gradient_scale={self.gradient_scale:g}")
         return (

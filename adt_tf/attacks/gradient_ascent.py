@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from adt_tf import gradients, seeds
 from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
+from adt_tf.distributions import Family
 from adt_tf.kernels import winograd
 from adt_tf.objectives import Objective, couples_examples
 from adt_tf.step_rules import StepRule
@@ -45,7 +46,7 @@ class GradientAscent(Attack):
 
     def __init__(
         self,
-        distribution: Any,
+        distribution: Family,
         objective: Objective,
         step_rule: StepRule,
         *,
@@ -108,8 +109,7 @@ class GradientAscent(Attack):
             parts.append(f"sample_chunk={self.sample_chunk}")
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
-        if getattr(self.family, "entropy_reduction", "mean") != "mean":
-            parts.append(f"entropy_reduction={self.family.entropy_reduction}")
+        parts += self.family.describe()
         if self.gradient.name != "backpropagation":
             parts.append(self.gradient.name)
         if self.stop_early:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
+
+from adt_tf.distributions.base import NetworkFamily
 
 tfd = tfp.distributions
 
@@ -20,19 +20,22 @@ class Generated:
     point of L2L.
 
     Args:
-        family: Has `from_network(x, outputs)` beside the usual.
+        family: The family whose parameters the network gives.
         generator: A Keras model from [x, g1, g2] to the parameters.
     """
 
-    def __init__(self, family: Any, generator: keras.Model):
+    def __init__(self, family: NetworkFamily, generator: keras.Model):
         self.family = family
         self.threat_model = family.threat_model
         self.networks = (generator,)
-        self.entropy_reduction = getattr(family, "entropy_reduction", "mean")
 
     def scaled(self, share: float | tf.Tensor) -> Generated:
         """Returns the family, same network, in a ball of share * epsilon."""
         return type(self)(self.family.scaled(share), *self.networks)
+
+    def describe(self) -> list[str]:
+        """Returns what the family has to say."""
+        return self.family.describe()
 
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor

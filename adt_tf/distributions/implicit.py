@@ -10,6 +10,7 @@ import tensorflow_probability as tfp
 
 from adt_tf import seeds
 from adt_tf.distributions import reductions
+from adt_tf.distributions.reductions import Reduction
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -43,13 +44,12 @@ class Implicit:
         posterior: keras.Model,
         *,
         latent_size: int = 64,
-        entropy_reduction: str = "mean",
+        entropy_reduction: str | Reduction = "mean",
     ):
         self.threat_model = threat_model
         self.networks = (generator, posterior)
         self.latent_size = latent_size
-        self.entropy_reduction = entropy_reduction
-        self._reduce = reductions.get(entropy_reduction)
+        self.entropy_reduction = reductions.get(entropy_reduction)
 
     def scaled(self, share: float | tf.Tensor) -> Implicit:
         """Returns the family, same networks, in a ball of share * epsilon."""
@@ -59,6 +59,10 @@ class Implicit:
             latent_size=self.latent_size,
             entropy_reduction=self.entropy_reduction,
         )
+
+    def describe(self) -> list[str]:
+        """Returns the reduction of the entropy, unless it is the mean."""
+        return self.entropy_reduction.describe()
 
     def noise(
         self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
@@ -89,7 +93,7 @@ class Implicit:
         heads = tf.cast(posterior(direction, training=training), tf.float32)
         mean, raw = tf.split(heads, 2, axis=-1)
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))
-        log_q = self._reduce(q.log_prob(z), axis=-1)
+        log_q = self.entropy_reduction(q.log_prob(z), axis=-1)
         shape = [-1, num_samples, *x.shape[1:]]
         x_adv = self.threat_model.from_unit(
             x[:, tf.newaxis], tf.reshape(direction, shape)

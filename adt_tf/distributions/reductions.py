@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-_REDUCTIONS = {"mean": tf.reduce_mean, "sum": tf.reduce_sum}
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A named reduction: `MEAN(values, axis=...)`."""
+
+    name: str
+    function: Callable[..., tf.Tensor]
+
+    def __call__(self, values: tf.Tensor, **arguments: Any) -> tf.Tensor:
+        """Reduces values over axes."""
+        return self.function(values, **arguments)
+
+    def describe(self) -> list[str]:
+        """Returns what reports say of it: nothing of the default."""
+        return [] if self is MEAN else [f"entropy_reduction={self.name}"]
 
 
-def get(entropy_reduction: str) -> Callable[..., tf.Tensor]:
+MEAN = Reduction("mean", tf.reduce_mean)
+SUM = Reduction("sum", tf.reduce_sum)
+_REDUCTIONS = {reduction.name: reduction for reduction in (MEAN, SUM)}
+
+
+def get(entropy_reduction: str | Reduction) -> Reduction:
     """Returns the reduction of that name, "mean" or "sum"."""
+    if isinstance(entropy_reduction, Reduction):
+        return entropy_reduction
     if entropy_reduction not in _REDUCTIONS:
         raise ValueError(
             "Argument `entropy_reduction` must be one of "
