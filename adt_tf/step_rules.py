@@ -144,9 +144,11 @@ class Adam(StepRule):
         m <- beta_1 m + (1 - beta_1) g,  v <- beta_2 v + (1 - beta_2) g^2
         p <- p + learning_rate * m_hat / (sqrt(v_hat) + epsilon)
 
-    With both betas 0, the paper's choice for phi, a step is
+    With both betas 0, the paper's choice for phi, a step in l-infinity is
     learning_rate * g / (|g| + epsilon): a sign step that fades where the
-    gradient does.
+    gradient does. Other norms share v among the coordinates
+    (`ThreatModel.pooled`): in l2 the step is learning_rate * g / rms(g), along
+    the gradient, and as long as the sign step.
 
     Args:
         learning_rate: Length of a step in each coordinate.
@@ -164,13 +166,13 @@ class Adam(StepRule):
         _check_positive("learning_rate", self.learning_rate)
 
     def init(self, params):
-        """Returns m = 0, v = 0 and the number of steps."""
+        """Returns m = 0, v = 0 and each example's number of steps."""
         zeros = map_structure(tf.zeros_like, params)
-        return zeros, zeros, tf.constant(0.0)
+        size = tf.shape(tf.nest.flatten(params)[0])[:1]
+        return zeros, zeros, tf.zeros(size)
 
     def update(self, params, gradients, state, threat_model):
         """Takes a step."""
-        del threat_model
         beta_1, beta_2 = self.beta_1, self.beta_2
         first, second, count = state
         count += 1.0
@@ -182,17 +184,14 @@ class Adam(StepRule):
         )
         first_scale = 1.0 - tf.pow(beta_1, count)
         second_scale = 1.0 - tf.pow(beta_2, count)
-        params = map_structure(
-            lambda p, m, v: (
-                p
-                + self.learning_rate
-                * (m / first_scale)
-                / (tf.sqrt(v / second_scale) + self.epsilon)
-            ),
-            params,
-            first,
-            second,
-        )
+
+        def moved(p, m, v):
+            ones = [1] * (len(p.shape) - 1)
+            m /= tf.reshape(first_scale, [-1, *ones])
+            v = threat_model.pooled(v / tf.reshape(second_scale, [-1, *ones]))
+            return p + self.learning_rate * m / (tf.sqrt(v) + self.epsilon)
+
+        params = map_structure(moved, params, first, second)
         return params, (first, second, count)
 
     def describe(self, threat_model):

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -6,9 +8,10 @@ from scipy.optimize import linprog
 
 from adt_tf import attacks, seeds
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
-from adt_tf.threat_models import Linf
-from adt_tf.threat_models.linf import step_to_plane
+from adt_tf.threat_models import Linf, planes
 from tests.support.models import make_linear
+
+step_to_plane = functools.partial(planes.shortest_steps, pace=tf.ones_like)
 
 
 def linprog_step(point, value, normal, bounds):

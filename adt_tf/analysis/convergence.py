@@ -8,6 +8,7 @@ draw_convergence(results, "convergence.png")
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
@@ -117,54 +118,23 @@ def _recorder(
     classifier: Any, attack: GradientAscent, seed: int
 ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     """Compiles (x, y) -> loss, accuracy, each [batch, num_steps + 1]."""
-    family, length = attack.family, attack.num_steps + 1
+    # The samples after the last step are those that one more step would see.
+    longer = copy.copy(attack)
+    longer.num_steps = attack.num_steps + 1
+
+    def record(logits, y):
+        right = tf.argmax(logits, -1, y.dtype) == y[:, tf.newaxis]
+        loss = objectives.cross_entropy_of(logits, y)
+        accuracy = tf.reduce_mean(tf.cast(right, tf.float32), axis=1)
+        return tf.reduce_mean(loss, axis=1), accuracy
 
     @tf.function(autograph=False)
-    def record(x, y):
+    def traced(x, y):
         # The seeds are those of `attack.distribution(..., seed=seed)`.
         key = seeds.fold(seeds.make(seed), 0)
-        value = attack.objective(classifier, x, y, seed=seeds.fold(key, -1))
+        return longer.trace(classifier, x, y, record, seed=key)
 
-        def body(t, params, state, losses, accuracies):
-            step_seed = seeds.fold(key, t)
-            noise = family.noise(x, attack.num_samples, step_seed)
-            directions = attack.gradient.noise(x, step_seed)
-
-            def climbed(params, offset):
-                x_adv, entropy = family.sample(x, params, noise)
-                moved = x_adv if offset is None else x_adv + offset
-                values, logits = value(moved)
-                if attack.entropy_weight:
-                    values += attack.entropy_weight * entropy
-                return values, x_adv, logits
-
-            slopes, _, logits = attack.gradient.estimate(
-                climbed, params, directions
-            )
-            right = tf.argmax(logits, -1, y.dtype) == y[:, tf.newaxis]
-            loss = objectives.cross_entropy_of(logits, y)
-            losses = losses.write(t, tf.reduce_mean(loss, axis=1))
-            accuracies = accuracies.write(
-                t, tf.reduce_mean(tf.cast(right, tf.float32), axis=1)
-            )
-            params, state = attack.step_rule.update(
-                params, slopes, state, attack.threat_model
-            )
-            params = family.project(x, params)
-            return t + 1, params, state, losses, accuracies
-
-        params = family.init(x, seeds.fold(key, -2))
-        start = (0, params, attack.step_rule.init(params))
-        records = (tf.TensorArray(tf.float32, length) for _ in range(2))
-        *_, losses, accuracies = tf.while_loop(
-            lambda t, *_: t < length,
-            body,
-            (*start, *records),
-            maximum_iterations=length,
-        )
-        return tf.transpose(losses.stack()), tf.transpose(accuracies.stack())
-
-    return record
+    return traced
 
 
 def draw_convergence(results: Convergence, path: str | os.PathLike) -> None:

@@ -9,7 +9,14 @@ attack runs both as one compiled function and gives back, for each example, the
 strongest image it has seen, the clean one included: an attack never helps.
 
 An attack may have several parts, such as restarts or target classes. Calling
-it tries them all; `evaluate` tries each on the examples still standing.
+it tries them all; `evaluate` tries each on the examples still standing. A part
+may be run in pieces, between which its state can be saved:
+
+    progress = attack.begin(classifier, x, y, seed=seed)
+    while progress.step < attack.length:
+        progress = attack.advance(
+            classifier, x, y, progress, seed=seed, num_steps=10)
+    batch = attack.finish(classifier, x, y, progress, seed=seed)
 """
 
 from __future__ import annotations
@@ -79,6 +86,21 @@ class Strongest(NamedTuple):
             tf.where(condition, other.wrong, self.wrong),
             tf.where(condition, other.loss, self.loss),
         )
+
+
+class Progress(NamedTuple):
+    """Where a part of an attack is, between two of its steps.
+
+    Attributes:
+        step: The number of steps taken, a scalar.
+        state: What the next step goes on from: a nest of tensors whose first
+            axis is the batch.
+        best: The strongest image so far.
+    """
+
+    step: tf.Tensor
+    state: Any
+    best: Strongest
 
 
 def use_xla(jit_compile: bool | str) -> bool:
@@ -173,7 +195,12 @@ class Attack:
         """Returns the solution as a TFP distribution of the perturbation."""
         raise NotImplementedError
 
-    def find(
+    @property
+    def length(self) -> int:
+        """The number of steps that a part takes, in which it may be cut."""
+        return 1
+
+    def begin(
         self,
         classifier: Any,
         x: tf.Tensor,
@@ -181,11 +208,25 @@ class Attack:
         *,
         seed: tf.Tensor,
         part: int | tf.Tensor = 0,
-        jit_compile: bool = False,
-    ) -> AdversarialBatch:
-        """Returns one image for each example, the clean one if it is stronger.
+    ) -> Progress:
+        """Returns where a part of the attack is before its first step."""
+        return Progress(tf.constant(0), (), judged(classifier, x, y))
 
-        What a call of the attack compiles.
+    def advance(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        progress: Progress,
+        *,
+        seed: tf.Tensor,
+        part: int | tf.Tensor = 0,
+        num_steps: int | tf.Tensor,
+        jit_compile: bool = False,
+    ) -> Progress:
+        """Takes at most so many further steps.
+
+        However its steps are divided, an attack ends the same.
         """
         solution = self.solve(
             classifier,
@@ -199,10 +240,48 @@ class Attack:
             x, solution, num_samples=1, seed=seeds.fold(seed, 1)
         )
         batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
-        strongest = judged(classifier, x, y).updated(
-            judged(classifier, batch.x_adv, y)
+        best = progress.best.updated(judged(classifier, batch.x_adv, y))
+        state = (batch.entropy, batch.regularizer)
+        return Progress(progress.step + 1, state, best)
+
+    def finish(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        progress: Progress,
+        *,
+        seed: tf.Tensor,
+        part: int | tf.Tensor = 0,
+    ) -> AdversarialBatch:
+        """Returns one image for each example, after the last step."""
+        return AdversarialBatch(progress.best.x_adv, *progress.state)
+
+    def find(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        *,
+        seed: tf.Tensor,
+        part: int | tf.Tensor = 0,
+        jit_compile: bool = False,
+    ) -> AdversarialBatch:
+        """Returns one image for each example, the clean one if it is stronger.
+
+        What a call of the attack compiles: all its steps at once.
+        """
+        examples = (classifier, x, y)
+        settings = {"seed": seed, "part": part}
+        progress = self.begin(*examples, **settings)
+        progress = self.advance(
+            *examples,
+            progress,
+            num_steps=self.length,
+            jit_compile=jit_compile,
+            **settings,
         )
-        return batch._replace(x_adv=strongest.x_adv)
+        return self.finish(*examples, progress, **settings)
 
     def __call__(
         self,
@@ -315,6 +394,11 @@ class PointAttack(Attack):
 
     Subclasses define `solve`, which returns the images [batch, ...].
     """
+
+    def _point(self, progress: Progress) -> AdversarialBatch:
+        """The best image so far, which has no entropy."""
+        zeros = tf.zeros(tf.shape(progress.best.wrong))
+        return AdversarialBatch(progress.best.x_adv, zeros, zeros)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Returns the image found, as often as asked."""

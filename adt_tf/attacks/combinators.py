@@ -35,6 +35,11 @@ class _Wrapped(Attack):
         """Those of the attack."""
         return self.attack.models
 
+    @property
+    def length(self) -> int:
+        """The number of steps of the attack."""
+        return self.attack.length
+
     def check(self, classifier: Any) -> None:
         """What the attack cannot do is beyond this one."""
         self.attack.check(classifier)
@@ -97,14 +102,37 @@ class Restarts(_Wrapped):
             **self._inner(seed, part),
         )
 
-    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Finds with the noise of one restart."""
-        return self.attack.find(
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Begins with the noise of one restart."""
+        return self.attack.begin(classifier, x, y, **self._inner(seed, part))
+
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Goes on with that noise."""
+        return self.attack.advance(
             classifier,
             x,
             y,
+            progress,
+            num_steps=num_steps,
             jit_compile=jit_compile,
             **self._inner(seed, part),
+        )
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Ends the restart."""
+        return self.attack.finish(
+            classifier, x, y, progress, **self._inner(seed, part)
         )
 
 
@@ -151,10 +179,38 @@ class Transfer(_Wrapped):
             self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
         )
 
-    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Finds on the source; the clean image where that is stronger."""
-        batch = self.attack.find(
-            self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Begins on the source."""
+        return self.attack.begin(self.source, x, y, seed=seed, part=part)
+
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Goes on on the source."""
+        return self.attack.advance(
+            self.source,
+            x,
+            y,
+            progress,
+            seed=seed,
+            part=part,
+            num_steps=num_steps,
+            jit_compile=jit_compile,
+        )
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Ends on the source; the clean image where that is stronger."""
+        batch = self.attack.finish(
+            self.source, x, y, progress, seed=seed, part=part
         )
         strongest = judged(classifier, x, y).updated(
             judged(classifier, batch.x_adv, y)

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from adt_tf import gradients, seeds
-from adt_tf.attacks.base import AdversarialBatch, Attack, Strongest, judged
+from adt_tf.attacks.base import (
+    AdversarialBatch,
+    Attack,
+    Progress,
+    Strongest,
+    judged,
+)
 from adt_tf.distributions import Family
 from adt_tf.kernels import winograd
 from adt_tf.objectives import Objective, couples_examples
 from adt_tf.step_rules import StepRule
+
+
+class _Ascent(NamedTuple):
+    """Where each example's climb is: parameters, the rule's state, the best."""
+
+    params: Any
+    state: Any
+    best: Strongest | tuple[()]
 
 
 class GradientAscent(Attack):
@@ -130,57 +145,142 @@ class GradientAscent(Attack):
         if check is not None:
             check(classifier)
 
+    @property
+    def length(self) -> int:
+        """The number of steps."""
+        return self.num_steps
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the parameters after `num_steps` steps."""
-        params, _ = self._climb(classifier, x, y, seed, jit_compile)
-        return params
-
-    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Returns the strongest image met on the way, or a draw at its end."""
-        if not (self.keep_best or self.stop_early):
-            return super().find(
-                classifier,
-                x,
-                y,
-                seed=seed,
-                part=part,
-                jit_compile=jit_compile,
-            )
-        start = judged(classifier, x, y)
-        params, best = self._climb(
-            classifier, x, y, seeds.fold(seed, 0), jit_compile, start
+        ascent = _Ascent(*self._start(x, seed), ())
+        steps = (0, self.num_steps)
+        ascent, _ = self._climb(
+            classifier, x, y, ascent, steps, seed, jit_compile
         )
+        return ascent.params
+
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Returns the parameters at the start; the clean image is the best."""
+        state = self._start(x, seeds.fold(seed, 0))
+        return Progress(tf.constant(0), state, judged(classifier, x, y))
+
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Takes further steps, and keeps the strongest image met if asked."""
+        best = progress.best if self._keeps_images else ()
+        last = tf.minimum(progress.step + num_steps, self.num_steps)
+        ascent, _ = self._climb(
+            classifier,
+            x,
+            y,
+            _Ascent(*progress.state, best),
+            (progress.step, last),
+            seeds.fold(seed, 0),
+            jit_compile,
+        )
+        best = ascent.best or progress.best
+        if self.stop_early:
+            last = tf.where(tf.reduce_all(best.wrong), self.num_steps, last)
+        return Progress(last, (ascent.params, ascent.state), best)
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Returns the strongest image met, a draw at the end included."""
+        params, _ = progress.state
         batch = self.sample(x, params, num_samples=1, seed=seeds.fold(seed, 1))
         batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
         last = judged(classifier, batch.x_adv, y)
-        return batch._replace(x_adv=self._updated(best, last).x_adv)
+        return batch._replace(x_adv=self._updated(progress.best, last).x_adv)
 
-    def _climb(self, classifier, x, y, seed, jit_compile, best=()):
-        """Returns the last parameters, and the strongest image if asked.
+    def trace(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        record: Callable[[tf.Tensor, tf.Tensor], Any],
+        *,
+        seed: tf.Tensor,
+        jit_compile: bool = False,
+    ) -> Any:
+        """Returns what a function makes of the samples that each step sees.
+
+        The samples of a step are fresh ones of the distribution that the steps
+        before it have found.
+
+        Args:
+            classifier: As in `solve`.
+            x: Images [batch, ...].
+            y: Labels [batch].
+            record: A function of logits [batch, k, classes] and labels that
+                returns a nest of tensors [batch].
+            seed: As in `solve`.
+            jit_compile: Whether XLA compiles a step.
+
+        Returns:
+            A nest of tensors [batch, num_steps].
+        """
+        ascent = _Ascent(*self._start(x, seed), ())
+        _, records = self._climb(
+            classifier,
+            x,
+            y,
+            ascent,
+            (0, self.num_steps),
+            seed,
+            jit_compile,
+            record,
+        )
+        return records
+
+    @property
+    def _keeps_images(self) -> bool:
+        return self.keep_best or self.stop_early
+
+    def _start(self, x, seed):
+        params = self.family.init(x, seeds.fold(seed, -2))
+        return params, self.step_rule.init(params)
+
+    def _climb(
+        self, classifier, x, y, ascent, steps, seed, jit_compile, record=None
+    ):
+        """Takes the steps from the first to the last; returns what it records.
 
         Examples climb on their own, so on a CPU the two halves of a batch do
         so side by side: where one waits for a single thread the other works.
         """
         climb = functools.partial(
-            self._climb_together, classifier, seed, jit_compile
+            self._climb_together, classifier, seed, jit_compile, record
         )
         size = x.shape[0] or 1
         on_cpu = not (jit_compile or tf.config.list_logical_devices("GPU"))
         coupled = couples_examples(self.objective)
         if size == 1 or coupled or not on_cpu or tf.executing_eagerly():
-            return climb(x, y, best)
+            return climb(x, y, ascent, *steps)
         # Traced once where the halves are of one size.
         climb = tf.function(climb, autograph=False)
         middle = size // 2
-        halves = [
-            climb(*tf.nest.map_structure(lambda t, p=part: t[p], (x, y, best)))
-            for part in (slice(None, middle), slice(middle, None))
-        ]
+        halves = []
+        for part in (slice(None, middle), slice(middle, None)):
+            examples = tf.nest.map_structure(
+                lambda t, p=part: t[p], (x, y, ascent)
+            )
+            halves.append(climb(*examples, *map(tf.convert_to_tensor, steps)))
         return tf.nest.map_structure(
             lambda *parts: tf.concat(parts, axis=0), *halves
         )
 
-    def _climb_together(self, classifier, seed, jit_compile, x, y, best):
+    def _climb_together(
+        self, classifier, seed, jit_compile, record, x, y, ascent, first, last
+    ):
         """Climbs with all examples at once.
 
         The loop stays in graph mode and calls the two halves of a step, look
@@ -189,7 +289,12 @@ class GradientAscent(Attack):
         that the compiled and the plain step see the same.
         """
         value = self.objective(classifier, x, y, seed=seeds.fold(seed, -1))
-        params = self.family.init(x, seeds.fold(seed, -2))
+
+        # What is recorded has the types and shapes of this.
+        blank = ()
+        if record:
+            logits = tf.zeros([tf.shape(y)[0], self.sample_chunk, 2])
+            blank = record(logits, tf.zeros_like(y))
 
         def look(params, best, noise, directions):
             def climbed(params, offset):
@@ -207,7 +312,7 @@ class GradientAscent(Attack):
                 for k in range(self.sample_chunk):
                     seen = Strongest.of(x_adv[:, k], logits[:, k], y)
                     best = self._updated(best, seen)
-            return slopes, best
+            return (slopes, record(logits, y) if record else ()), best
 
         def move(params, state, slopes):
             params, state = self.step_rule.update(
@@ -221,34 +326,47 @@ class GradientAscent(Attack):
                 for part in (look, move)
             )
 
-        def body(t, params, state, best):
+        def body(t, ascent, records):
             step_seed = seeds.fold(seed, t)
             draw = functools.partial(
                 self.family.noise, x, self.num_samples, step_seed
             )
             directions = self.gradient.noise(x, step_seed)
+            params, state, best = ascent
             if self.sample_chunk < self.num_samples:
-                slopes, best = self._look_in_pieces(
-                    look, params, best, draw, directions
+                (slopes, values), best = self._look_in_pieces(
+                    look, params, best, draw, directions, blank
                 )
             else:
-                slopes, best = look(params, best, draw(), directions)
-            return (t + 1, *move(params, state, slopes), best)
-
-        def goes_on(t, params, state, best):
-            if self.stop_early and best:
-                return (t < self.num_steps) & ~tf.reduce_all(best.wrong)
-            return t < self.num_steps
-
-        start = (0, params, self.step_rule.init(params), best)
-        with _fast_forms(classifier, jit_compile):
-            _, params, _, best = tf.while_loop(
-                goes_on, body, start, maximum_iterations=self.num_steps
+                (slopes, values), best = look(params, best, draw(), directions)
+            records = tf.nest.map_structure(
+                lambda array, value: array.write(t - first, value),
+                records,
+                values,
             )
-        return tf.nest.map_structure(tf.stop_gradient, params), best
+            params, state = move(params, state, slopes)
+            return t + 1, _Ascent(params, state, best), records
 
-    def _look_in_pieces(self, look, params, best, draw, directions):
-        """Looks at `sample_chunk` samples at a time; returns the mean slopes.
+        def goes_on(t, ascent, records):
+            if self.stop_early and ascent.best:
+                return (t < last) & ~tf.reduce_all(ascent.best.wrong)
+            return t < last
+
+        records = tf.nest.map_structure(
+            lambda value: tf.TensorArray(value.dtype, last - first), blank
+        )
+        with _fast_forms(classifier, jit_compile):
+            _, ascent, records = tf.while_loop(
+                goes_on,
+                body,
+                (first, ascent, records),
+                maximum_iterations=self.num_steps,
+            )
+        ascent = tf.nest.map_structure(tf.stop_gradient, ascent)
+        return ascent, tf.nest.map_structure(_stacked, records)
+
+    def _look_in_pieces(self, look, params, best, draw, directions, values):
+        """Looks at `sample_chunk` samples at a time; returns the means.
 
         One piece after the other, so that only one's noise and activations
         are alive.
@@ -258,20 +376,20 @@ class GradientAscent(Attack):
 
         def body(i, total, best):
             noise = draw(piece=(i * size, size))
-            slopes, best = look(params, best, noise, directions)
+            values, best = look(params, best, noise, directions)
             total = tf.nest.map_structure(
-                lambda t, s: t + s / num_pieces, total, slopes
+                lambda t, v: t + v / num_pieces, total, values
             )
             return i + 1, total, best
 
-        _, slopes, best = tf.while_loop(
+        _, means, best = tf.while_loop(
             lambda i, total, best: i < num_pieces,
             body,
-            (0, tf.nest.map_structure(tf.zeros_like, params), best),
+            (0, tf.nest.map_structure(tf.zeros_like, (params, values)), best),
             parallel_iterations=1,
             maximum_iterations=num_pieces,
         )
-        return slopes, best
+        return means, best
 
     def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
         if self.stop_early:
@@ -298,3 +416,9 @@ def _fast_forms(classifier: Any, jit_compile: bool) -> Any:
     if winograd.pays() and not jit_compile:
         return winograd.convolutions(classifier)
     return contextlib.nullcontext()
+
+
+def _stacked(array: tf.TensorArray) -> tf.Tensor:
+    """Returns what an array holds of each step as [batch, steps]."""
+    stacked = array.stack()
+    return tf.transpose(stacked, [1, 0, *range(2, len(stacked.shape))])

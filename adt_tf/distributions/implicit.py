@@ -90,6 +90,7 @@ class Implicit:
         direction = tf.cast(
             generator([repeated, z], training=training), tf.float32
         )
+        direction = self.threat_model.limit_to_unit(direction)
         heads = tf.cast(posterior(direction, training=training), tf.float32)
         mean, raw = tf.split(heads, 2, axis=-1)
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))

@@ -4,8 +4,9 @@
     x_adv = threat_model.perturb(x, delta)     # in the ball and the pixel box
     threat_model.check(x, x_adv)               # raises if it is in neither
 
-`ThreatModel` is the interface, and `Linf` the ball of the maximum norm. No
-other module knows a norm: another ball is one more class here.
+`ThreatModel` is the interface; `Linf` and `L2` are the balls of the maximum
+and of the Euclidean norm. No other module knows a norm: another ball is one
+more class.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import numbers
 
 from adt_tf.threat_models.base import ThreatModel
+from adt_tf.threat_models.l2 import L2
 from adt_tf.threat_models.linf import Linf
 
-__all__ = ["Linf", "ThreatModel", "get"]
+__all__ = ["L2", "Linf", "ThreatModel", "get"]
 
 
 def get(threat_model: float | ThreatModel) -> ThreatModel:

@@ -163,6 +163,14 @@ class ThreatModel(abc.ABC):
         Zero where the gradient is.
         """
 
+    def pooled(self, squares: tf.Tensor) -> tf.Tensor:
+        """Shares squared gradients among the coordinates that move as one.
+
+        Adam divides by the root of what this returns: by each coordinate's
+        own square, its step is a sign step, as suits l-infinity.
+        """
+        return squares
+
     @abc.abstractmethod
     def random_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws an image from the ball around each example, in the box."""
@@ -220,6 +228,12 @@ class ThreatModel(abc.ABC):
                 in [-1, 1]; what lies outside the unit ball is limited to it.
         """
         return self.perturb(x, self.epsilon * direction)
+
+    def limit_to_unit(self, direction: tf.Tensor) -> tf.Tensor:
+        """Returns the point of the unit ball nearest to a direction."""
+        unit = copy.copy(self)
+        unit.epsilon = 1.0
+        return unit.limit(direction)
 
     def distance(self, x: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
         """Returns the norm of x_adv - x of each example."""
@@ -300,7 +314,7 @@ class ThreatModel(abc.ABC):
         bottom, top = map(float, tf.constant(self.bounds))
         # A NaN makes every comparison below false, so it is caught as well.
         if (
-            distance <= self._reach()
+            distance <= self._reach(x)
             and low >= bottom
             and high <= top
             and not math.isnan(distance)
@@ -328,7 +342,7 @@ class ThreatModel(abc.ABC):
         distance, low, high = self._extent(x[:, tf.newaxis], x_adv)
         bottom, top = self.bounds
         finite = tf.reduce_all(tf.math.is_finite(x_adv))
-        inside = (distance <= self._reach()) & (low >= bottom) & (high <= top)
+        inside = (distance <= self._reach(x)) & (low >= bottom) & (high <= top)
         context = f"{name}, {self}. The largest perturbation, and pixels:"
         assertions = [
             tf.debugging.Assert(finite, [checks.IMAGE_NOT_FINITE, name]),
@@ -346,6 +360,7 @@ class ThreatModel(abc.ABC):
         distance = tf.reduce_max(self.distance(x, x_adv))
         return distance, tf.reduce_min(x_adv), tf.reduce_max(x_adv)
 
-    def _reach(self):
+    def _reach(self, x):
+        """The largest distance that the rounding of pixels may lead to."""
         low, high = self.bounds
         return self.epsilon + checks.TOLERANCE * (high - low)

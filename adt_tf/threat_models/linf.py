@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
+from adt_tf.threat_models import planes
 from adt_tf.threat_models.base import ThreatModel, example_axes
 
 tfb = tfp.bijectors
@@ -133,7 +134,9 @@ class Linf(ThreatModel):
         self, points: tf.Tensor, values: tf.Tensor, normals: tf.Tensor
     ) -> tf.Tensor:
         """Returns the shortest steps that reach a plane inside the box."""
-        return step_to_plane(points, values, normals, bounds=self.bounds)
+        return planes.shortest_steps(
+            points, values, normals, bounds=self.bounds, pace=tf.ones_like
+        )
 
     def square_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Adds epsilon or -epsilon to each column and channel."""
@@ -162,62 +165,6 @@ class Linf(ThreatModel):
         return tf.where(
             (rows & columns)[..., tf.newaxis], self.perturb(x, color), x_adv
         )
-
-
-def step_to_plane(
-    points: tf.Tensor,
-    values: tf.Tensor,
-    normals: tf.Tensor,
-    *,
-    bounds: tuple[float, float],
-) -> tf.Tensor:
-    """Returns the shortest steps that reach a plane inside the box.
-
-        min |d|_inf   with   value + <normal, d> = 0,  low <= point + d <= high
-
-    Every coordinate moves by t towards the plane, or by r_j if its bound is
-    that near. With a_j = |normal_j| the plane is reached where
-
-        G(t) = sum_j a_j min(t, r_j) = |value|.
-
-    Let the r_j ascend. G is the least of the lines t -> A_k + t S_k, which
-    take the first k coordinates to be at their bounds: A_k adds up their
-    a_j r_j, and S_k the other a_j. So t is where the last line gets there:
-
-        t = max_k (|value| - A_k) / S_k
-
-    If the box does not meet the plane, the step goes as near as it can.
-
-    Args:
-        points: [n, d], in the box.
-        values: Of the linear function at the points [n].
-        normals: Its gradients [n, d].
-        bounds: The lowest and the highest value of a coordinate.
-
-    Example:
-
-    >>> step_to_plane(
-    ...     tf.constant([[0.5, 0.9]]), tf.constant([-0.5]),
-    ...     tf.constant([[1.0, 1.0]]), bounds=(0.0, 1.0)).numpy().round(2)
-    array([[0.4, 0.1]], dtype=float32)
-    """
-    low, high = bounds
-    towards = -tf.sign(values)[:, tf.newaxis] * tf.sign(normals)
-    room = tf.where(towards > 0, high - points, points - low)
-    # The plane has no scale, but a product of two small floats vanishes.
-    scale = tf.reduce_max(tf.abs(normals), axis=-1, keepdims=True)
-    weights = tf.math.divide_no_nan(tf.abs(normals), scale)
-    needed = tf.math.divide_no_nan(tf.abs(values)[:, tf.newaxis], scale)
-    order = tf.argsort(room, axis=-1)
-    room_up = tf.gather(room, order, batch_dims=1)
-    weights_up = tf.gather(weights, order, batch_dims=1)
-    spent = tf.cumsum(weights_up * room_up, axis=-1, exclusive=True)
-    # Added up from its end: a difference of sums would not be exactly 0 there.
-    slope = tf.cumsum(weights_up, axis=-1, reverse=True)
-    reach = tf.reduce_max(
-        tf.math.divide_no_nan(needed - spent, slope), axis=-1, keepdims=True
-    )
-    return towards * tf.minimum(reach, room)
 
 
 def _uniform(

@@ -12,7 +12,7 @@ slope where a classifier is so sure that the cross-entropy has lost its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -22,7 +22,7 @@ from adt_tf.attacks.autoattack_parts.dlr import (
     dlr_of,
     targeted_dlr_of,
 )
-from adt_tf.attacks.base import PointAttack, Strongest
+from adt_tf.attacks.base import PointAttack, Progress, Strongest
 from adt_tf.threat_models import ThreatModel
 
 MOMENTUM = 0.75
@@ -134,43 +134,71 @@ class APGD(PointAttack):
             parts.append(f"num_targets={self.num_targets}")
         return f"<{self.name}: {', '.join(parts)}>"
 
-    def find(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Returns what `solve` does: it has judged the clean image already."""
-        x_adv = self.solve(
-            classifier,
-            x,
-            y,
-            seed=seeds.fold(seed, 0),
-            part=part,
-            jit_compile=jit_compile,
-        )
-        batch = self.sample(x, x_adv, num_samples=1, seed=seed)
-        return tf.nest.map_structure(lambda t: t[:, 0], batch)
+    @property
+    def length(self) -> int:
+        """The number of steps, and the start, which is looked at as well."""
+        return self.num_steps + 1
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Returns the strongest image met.
+        """Returns the strongest image met."""
+        progress = self._start(classifier, x, y, seed, part)
+        progress = self._climb(
+            classifier, x, y, progress, self.length, jit_compile
+        )
+        return tf.stop_gradient(progress.best.x_adv)
+
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Draws the start and chooses the target."""
+        return self._start(classifier, x, y, seeds.fold(seed, 0), part)
+
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Takes further steps."""
+        return self._climb(classifier, x, y, progress, num_steps, jit_compile)
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Returns the strongest image met; the clean one was the first."""
+        return self._point(progress)
+
+    def _start(self, classifier, x, y, seed, part):
+        part = tf.cast(part, tf.int32)
+        clean = _logits(classifier, x)
+        _check_classes(clean)
+        step, targets = tf.constant(0), ()
+        if self.num_targets:
+            targets = (_target(clean, y, part),)
+            # A classifier of few classes has no target for the last parts:
+            # these are at their end.
+            step = tf.where(part < clean.shape[-1] - 1, 0, self.length)
+        threat_model = self.threat_model
+        start = threat_model.random_surface(x, seeds.fold(seed, part))
+        state = _State.at(start, y, 2 * threat_model.epsilon)
+        return Progress(step, (state, targets), Strongest.of(x, clean, y))
+
+    def _climb(self, classifier, x, y, progress, num_steps, jit_compile):
+        """Takes at most so many steps.
 
         The loop stays in graph mode and calls one step, which XLA compiles
         where asked, for the reasons of `GradientAscent`. A step judges a point
         and moves on from it, so the classifier appears once in the loop.
         """
-
-        def logits_of(images):
-            return objectives.logits_of(classifier, images[:, tf.newaxis])[:, 0]
-
-        part = tf.cast(part, tf.int32)
-        clean = logits_of(x)
-        _check_classes(clean)
-        end = self.num_steps + 1
-        targets = ()
-        if self.num_targets:
-            targets = (_target(clean, y, part),)
-            end = tf.where(part < clean.shape[-1] - 1, end, 0)
+        first, (state, targets), strongest = progress
+        last = tf.minimum(first + num_steps, self.length)
 
         def step(state, strongest, step_index, window):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(state.x_adv)
-                logits = logits_of(state.x_adv)
+                logits = _logits(classifier, state.x_adv)
                 values = self.objective(logits, y, *targets)
                 # Each example's own gradient, since none acts on another.
                 total = tf.reduce_sum(values)
@@ -196,18 +224,13 @@ class APGD(PointAttack):
         def body(t, state, strongest):
             return (t + 1, *step(state, strongest, t, windows[t]))
 
-        start = self.threat_model.random_surface(x, seeds.fold(seed, part))
-        _, _, strongest = tf.while_loop(
-            lambda t, state, strongest: t < end,
+        _, state, strongest = tf.while_loop(
+            lambda t, state, strongest: t < last,
             body,
-            (
-                0,
-                _State.at(start, y, 2 * self.threat_model.epsilon),
-                Strongest.of(x, clean, y),
-            ),
-            maximum_iterations=self.num_steps + 1,
+            (first, state, strongest),
+            maximum_iterations=self.length,
         )
-        return tf.stop_gradient(strongest.x_adv)
+        return Progress(last, (state, targets), strongest)
 
 
 def apgd_ce(epsilon: float | ThreatModel, *, num_steps: int = 100) -> APGD:
@@ -366,6 +389,10 @@ def _windows(num_steps: int) -> list[int]:
     for last, step in zip([0, *steps], steps, strict=False):
         windows[step] = step - last
     return windows
+
+
+def _logits(classifier: Any, images: tf.Tensor) -> tf.Tensor:
+    return objectives.logits_of(classifier, images[:, tf.newaxis])[:, 0]
 
 
 def _target(clean: tf.Tensor, y: tf.Tensor, part: tf.Tensor) -> tf.Tensor:

@@ -12,13 +12,34 @@ matters to it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from adt_tf import gradients, threat_models
-from adt_tf.attacks.base import PointAttack
+from adt_tf.attacks.base import (
+    PointAttack,
+    Progress,
+    Strongest,
+    judged,
+)
 from adt_tf.threat_models import ThreatModel
+
+
+class _Walk(NamedTuple):
+    """Where each example's walk is.
+
+    Attributes:
+        x: The point [batch, ...].
+        closest: The closest misclassified point so far.
+        distance: How far that is from the image [batch].
+        direction: One at the target, minus one at the label [batch, classes].
+    """
+
+    x: tf.Tensor
+    closest: tf.Tensor
+    distance: tf.Tensor
+    direction: tf.Tensor
 
 
 class FAB(PointAttack):
@@ -109,6 +130,11 @@ class FAB(PointAttack):
             f"eta={self.eta:g}, beta={self.beta:g}>"
         )
 
+    @property
+    def length(self) -> int:
+        """The number of steps."""
+        return self.num_steps
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the closest point, projected where it is not in the ball."""
         del seed
@@ -139,35 +165,77 @@ class FAB(PointAttack):
             jit_compile: Whether XLA compiles the steps.
         """
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+        progress = self.begin(classifier, x, y, seed=None, part=part)
+        progress = self.advance(
+            classifier,
+            x,
+            y,
+            progress,
+            seed=None,
+            num_steps=self.length,
+            jit_compile=jit_compile,
+        )
+        walk = progress.state
+        return tf.stop_gradient(walk.closest), tf.stop_gradient(walk.distance)
+
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Chooses the target; the walk starts at x."""
         clean = _logits(classifier, x)
         target = self._target(clean, y, part)
-        end = tf.where(part < clean.shape[-1] - 1, self.num_steps, 0)
         classes = clean.shape[-1]
         direction = tf.one_hot(target, classes) - tf.one_hot(y, classes)
-        wrong = tf.argmax(clean, axis=-1, output_type=y.dtype) != y
-        infinite = tf.fill(tf.shape(y), float("inf"))
+        best = Strongest.of(x, clean, y)
+        distance = tf.where(best.wrong, 0.0, float("inf"))
+        # A classifier of few classes has no target for the last parts: these
+        # are at their end.
+        step = tf.where(part < classes - 1, 0, self.length)
+        return Progress(step, _Walk(x, x, distance, direction), best)
 
-        def step(x_i, best, distance):
-            x_i = self._moved(classifier, x, x_i, direction)
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Takes further steps of the walk."""
+
+        def step(walk):
+            x_i = self._moved(classifier, x, walk.x, walk.direction)
             z = _logits(classifier, x_i)
             wrong = tf.argmax(z, axis=-1, output_type=y.dtype) != y
             far = self.threat_model.distance(x, x_i)
-            nearer = wrong & (far < distance)
-            best = tf.where(_wide(nearer, x), x_i, best)
+            nearer = wrong & (far < walk.distance)
             drawn_back = x + self.beta * (x_i - x)
-            x_i = tf.where(_wide(wrong, x), drawn_back, x_i)
-            return x_i, best, tf.where(nearer, far, distance)
+            return _Walk(
+                tf.where(_wide(wrong, x), drawn_back, x_i),
+                tf.where(_wide(nearer, x), x_i, walk.closest),
+                tf.where(nearer, far, walk.distance),
+                walk.direction,
+            )
 
         if jit_compile:
             step = tf.function(step, jit_compile=True, autograph=False)
+        last = tf.minimum(progress.step + num_steps, self.length)
         # The loop stays in graph mode: see `GradientAscent`.
-        _, _, best, distance = tf.while_loop(
-            lambda t, *_: t < end,
-            lambda t, *state: (t + 1, *step(*state)),
-            (0, x, x, tf.where(wrong, 0.0, infinite)),
-            maximum_iterations=self.num_steps,
+        _, walk = tf.while_loop(
+            lambda t, walk: t < last,
+            lambda t, walk: (t + 1, step(walk)),
+            (progress.step, progress.state),
+            maximum_iterations=self.length,
         )
-        return tf.stop_gradient(best), tf.stop_gradient(distance)
+        return progress._replace(step=last, state=walk)
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Returns the closest point, or x itself if that is stronger."""
+        found = self.threat_model.project(x, progress.state.closest)
+        best = progress.best.updated(judged(classifier, found, y))
+        return self._point(progress._replace(best=best))
 
     def _target(self, clean, y, part):
         classes = clean.shape[-1]

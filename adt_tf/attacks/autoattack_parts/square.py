@@ -10,11 +10,18 @@ it than under PGD says that the gradients are masked.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from adt_tf import objectives, seeds, threat_models
-from adt_tf.attacks.base import PointAttack, Strongest
+from adt_tf.attacks.base import (
+    PointAttack,
+    Progress,
+    Strongest,
+    judged,
+)
 from adt_tf.threat_models import ThreatModel
 
 # The proposals, of 10,000, after which the share of a patch is halved.
@@ -102,43 +109,96 @@ class Square(PointAttack):
             f"num_queries={self.num_queries}, p_init={self.p_init:g}>"
         )
 
+    @property
+    def length(self) -> int:
+        """The number of proposals: the first query is that of the start."""
+        return self.num_queries - 1
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the best image after at most `num_queries` queries."""
         del part
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+        best = self._start(classifier, x, y, seed)
+        steps = (tf.constant(0), tf.constant(self.length))
+        best = self._search(classifier, x, y, best, steps, seed, jit_compile)
+        return tf.stop_gradient(best.x_adv)
+
+    def begin(self, classifier, x, y, *, seed, part=0):
+        """Makes the query of the start."""
+        best = self._start(classifier, x, y, seeds.fold(seed, 0))
+        return Progress(tf.constant(0), best, judged(classifier, x, y))
+
+    def advance(
+        self,
+        classifier,
+        x,
+        y,
+        progress,
+        *,
+        seed,
+        part=0,
+        num_steps,
+        jit_compile=False,
+    ):
+        """Makes further queries."""
+        last = tf.minimum(progress.step + num_steps, self.length)
+        best = self._search(
+            classifier,
+            x,
+            y,
+            progress.state,
+            (progress.step, last),
+            seeds.fold(seed, 0),
+            jit_compile,
+        )
+        last = tf.where(tf.reduce_all(best.wrong), self.length, last)
+        return progress._replace(step=last, state=best)
+
+    def finish(self, classifier, x, y, progress, *, seed, part=0):
+        """Returns the best image, or the clean one if it is stronger."""
+        found = judged(classifier, progress.state.x_adv, y)
+        best = progress.best.updated(found)
+        return self._point(progress._replace(best=best))
+
+    def _start(self, classifier, x, y, seed):
+        start = self.threat_model.square_start(x, seeds.fold(seed, -1))
+        return _seen(classifier, start, y)
+
+    def _search(self, classifier, x, y, best, steps, seed, jit_compile):
+        """Makes the proposals from the first to the last.
+
+        Returns the image of the largest margin, as a `Strongest` whose loss is
+        that margin.
+        """
         sides = self._sides(x)
-        num_proposals = self.num_queries - 1
         num_draws = self.threat_model.square_draws(x)
 
-        def seen(x_adv):
-            logits = tf.cast(classifier(x_adv, training=False), tf.float32)
-            wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
-            margin = objectives.margin_of(logits[:, tf.newaxis], y)[:, 0]
-            return Strongest(x_adv, wrong, margin)
-
         def step(best, draws, side):
-            new = seen(
-                self.threat_model.square_proposal(x, best.x_adv, draws, side)
+            proposal = self.threat_model.square_proposal(
+                x, best.x_adv, draws, side
             )
+            new = _seen(classifier, proposal, y)
             better = new.wrong | (new.loss > best.loss)
             return best.where(better & ~best.wrong, new)
 
         if jit_compile:
             step = tf.function(step, jit_compile=True, autograph=False)
+        first, last = steps
 
         def goes_on(t, best):
-            return (t < num_proposals) & ~tf.reduce_all(best.wrong)
+            return (t < last) & ~tf.reduce_all(best.wrong)
 
         def block(t, best):
+            # A block that was cut is drawn again, the same.
+            start = t - t % BLOCK
             draws = seeds.per_example(
                 lambda s: tf.random.stateless_uniform([BLOCK, num_draws], s),
                 x,
-                seeds.fold(seed, t),
+                seeds.fold(seed, start),
             )
-            stop = tf.minimum(t + BLOCK, num_proposals)
             # The loop stays in graph mode: see `GradientAscent`.
             return tf.while_loop(
-                lambda t, best: (t < stop) & goes_on(t, best),
+                lambda t, best: (t < start + BLOCK) & goes_on(t, best),
                 lambda t, best: (
                     t + 1,
                     step(best, draws[:, t % BLOCK], sides[t]),
@@ -146,9 +206,8 @@ class Square(PointAttack):
                 (t, best),
             )
 
-        start = seen(self.threat_model.square_start(x, seeds.fold(seed, -1)))
-        _, best = tf.while_loop(goes_on, block, (tf.constant(0), start))
-        return tf.stop_gradient(best.x_adv)
+        _, best = tf.while_loop(goes_on, block, (first, best))
+        return best
 
     def _sides(self, x):
         """The side of the square of every proposal, in pixels."""
@@ -159,6 +218,14 @@ class Square(PointAttack):
         )
         side = tf.cast(tf.round(tf.sqrt(share * area)), tf.int32)
         return tf.clip_by_value(side, 1, tf.minimum(shape[1], shape[2]))
+
+
+def _seen(classifier: Any, x_adv: tf.Tensor, y: tf.Tensor) -> Strongest:
+    """Queries the classifier; the loss of what it returns is the margin."""
+    logits = tf.cast(classifier(x_adv, training=False), tf.float32)
+    wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
+    margin = objectives.margin_of(logits[:, tf.newaxis], y)[:, 0]
+    return Strongest(x_adv, wrong, margin)
 
 
 def patch_shares(num_queries: int, p_init: float = 0.8) -> np.ndarray:
