@@ -409,7 +409,9 @@ def test_logits_that_only_an_attack_spoils_are_told_apart(labelled):
         return tf.where(limit[:, None], logits / 0.0, logits)
 
     class Bright(attacks.PointAttack):
-        def find(self, classifier, x, y, **_):
+        length = 0
+
+        def finish(self, classifier, x, y, progress, **_):
             brighter = tf.clip_by_value(x + EPSILON, 0.0, 1.0)
             return attacks.AdversarialBatch(brighter, y, y)
 

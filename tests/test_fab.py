@@ -295,7 +295,7 @@ def test_each_part_is_the_target_of_the_next_logit(num_classes):
             assert needed < far < 1.01 * needed
         else:
             np.testing.assert_allclose(far, 0.5)
-    find = attack._function(classifier, "find", False)
+    find = attack.function(classifier, "find", False)
     assert find.experimental_get_tracing_count() == 1
 
 

@@ -295,7 +295,7 @@ def test_result_does_not_depend_on_the_batch(quantized):
 
 
 def solve_graph(attack, classifier, x, y, jit_compile=False):
-    return attack._function(classifier, "solve", jit_compile)(
+    return attack.function(classifier, "solve", jit_compile)(
         tf.constant(x), tf.constant(y), seeds.make(3), tf.constant(0)
     ).numpy()
 

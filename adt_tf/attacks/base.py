@@ -306,15 +306,15 @@ class Attack:
                 each on all examples.
             jit_compile: Whether XLA compiles the steps; "auto" where it helps.
         """
-        x, y = self._checked(classifier, x, y)
+        x, y = self.checked(classifier, x, y)
         if x.shape[0] == 0:
             return AdversarialBatch(x, *[tf.zeros([0])] * 2)
         seed = seeds.make(seed)
-        find = self._function(classifier, "find", use_xla(jit_compile))
+        find = self.function(classifier, "find", use_xla(jit_compile))
         if part is not None:
             return find(x, y, seed, tf.constant(part))
         batch = find(x, y, seed, tf.constant(0))
-        strongest = self._function(classifier, "stronger", False)
+        strongest = self.function(classifier, "stronger", False)
         for part in range(1, self.num_parts):
             batch = strongest(batch, find(x, y, seed, tf.constant(part)), y)
         return batch
@@ -328,26 +328,34 @@ class Attack:
         seed: int | tf.Tensor = 0,
     ) -> Any:
         """Returns the TFP distribution of the perturbations found for x."""
-        x, y = self._checked(classifier, x, y)
+        x, y = self.checked(classifier, x, y)
         if x.shape[0] == 0:
             raise ValueError(
                 "There is no distribution of no image. Received: images of "
                 f"shape {tuple(x.shape)}"
             )
-        solve = self._function(classifier, "solve", use_xla("auto"))
+        solve = self.function(classifier, "solve", use_xla("auto"))
         return self.as_tfp(x, solve(x, y, seeds.make(seed), tf.constant(0)))
 
-    def _checked(
+    def checked(
         self, classifier: Any, x: Any, y: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns images and labels as tensors, or raises `ValueError`."""
         x, y = checks.as_batch(x, y)
         if tf.executing_eagerly() and x.shape[0]:
             x = checks.check_images(x, self.threat_model.bounds)
             checks.check_labels(y, classifier)
         return x, y
 
-    def _function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
-        """Traces a task once for each classifier, and forgets it with it."""
+    def function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
+        """Traces a task once for each classifier, and forgets it with it.
+
+        Args:
+            classifier: What is attacked.
+            task: The name of a method: "begin", "advance", "finish", "find",
+                "solve"; or "stronger", which compares two batches.
+            jit_compile: Whether XLA compiles the steps.
+        """
         functions = self._compiled.setdefault(classifier, {})
         key = (task, jit_compile)
         if key in functions:
@@ -370,15 +378,36 @@ class Attack:
                 reference(), x, y, seed=seed, part=part, jit_compile=jit_compile
             )
 
+        def begin(x, y, seed, part):
+            return self.begin(reference(), x, y, seed=seed, part=part)
+
+        def advance(x, y, seed, part, progress, num_steps):
+            return self.advance(
+                reference(),
+                x,
+                y,
+                progress,
+                seed=seed,
+                part=part,
+                num_steps=num_steps,
+                jit_compile=jit_compile,
+            )
+
+        def finish(x, y, seed, part, progress):
+            return self.finish(
+                reference(), x, y, progress, seed=seed, part=part
+            )
+
         def stronger(first, second, y):
             one, other = (
                 judged(reference(), batch.x_adv, y) for batch in (first, second)
             )
             return first._replace(x_adv=one.updated(other).x_adv)
 
-        tasks = {"solve": solve, "find": find, "stronger": stronger}
+        tasks = (solve, find, begin, advance, finish, stronger)
+        (function,) = (f for f in tasks if f.__name__ == task)
         functions[key] = tf.function(
-            tasks[task], autograph=False, reduce_retracing=True
+            function, autograph=False, reduce_retracing=True
         )
         return functions[key]
 

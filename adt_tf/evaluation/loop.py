@@ -14,6 +14,7 @@ import tqdm
 
 from adt_tf import checks, data
 from adt_tf.attacks import Attack
+from adt_tf.attacks.pieces import Pieces
 from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
 from adt_tf.evaluation.state import State, fingerprint, probe
 
@@ -21,6 +22,10 @@ from adt_tf.evaluation.state import State, fingerprint, probe
 # each example, such as SPSA. More are not faster, and an attack that stops when
 # its examples have fallen goes on until the last of a batch has.
 _IMAGES_AT_ONCE = 1024
+
+# An attack is run in pieces of about this length, so that its bar moves and a
+# killed evaluation loses little.
+_PIECE_SECONDS = 5.0
 
 
 def evaluate(
@@ -146,6 +151,8 @@ class _Run:
         self.batch_size = batch_size
         self.verbose = verbose
         self.predict = _predict_function(classifier)
+        # How many steps of each attack take a piece's time.
+        self._piece: dict[str, int] = {}
 
     def natural(self) -> None:
         """Classifies the clean images."""
@@ -175,18 +182,52 @@ class _Run:
                 for chosen, size in _batches(rows, largest):
                     x = self._padded(self.images, chosen, size)
                     y = self._padded(self.labels, chosen, size)
-                    found = attack(
-                        self.classifier, x, y, seed=self.seed, part=part
-                    ).x_adv
-                    attack.threat_model.check(x, found)
-                    fallen = self._record(row, attack.name, chosen, found)
+                    pieces = Pieces(
+                        attack, self.classifier, x, y, seed=self.seed, part=part
+                    )
+                    x_adv = self._in_pieces(pieces, (row, part), chosen, bar)
+                    attack.threat_model.check(x, x_adv)
+                    fallen = self._record(row, attack.name, chosen, x_adv)
                     # What has fallen is spared the other parts.
                     bar.total -= fallen * (attack.num_parts - part - 1)
-                    bar.update(len(chosen))
                     self._show(bar, row, target)
                     state.save()
             self._show(bar, row, target)
         state.save(now=True)
+
+    def _in_pieces(
+        self,
+        pieces: Pieces,
+        place: tuple[int, int],
+        chosen: np.ndarray,
+        bar: tqdm.tqdm,
+    ) -> tf.Tensor:
+        """Attacks a batch; the bar moves and the state is saved on the way.
+
+        Args:
+            pieces: The attack on the batch.
+            place: The row of the attack and its part.
+            chosen: The examples of the batch.
+            bar: Counts them.
+        """
+        length, before = pieces.attack.length, bar.n
+        key = np.array([*place, *chosen])
+        pieces.progress = self.state.load_batch(key, pieces.progress)
+        num_steps = self._piece.get(pieces.attack.name, 1)
+        while not pieces.done:
+            start = time.monotonic()
+            pieces.advance(num_steps)
+            seconds = max(time.monotonic() - start, 1e-3)
+            if not pieces.done:
+                bar.n = before + len(chosen) * pieces.step / length
+                bar.set_postfix_str(f"step {pieces.step} of {length}")
+                self.state.save_batch(key, pieces.progress)
+                fitting = max(1, int(num_steps * _PIECE_SECONDS / seconds))
+                num_steps = min(2 * num_steps, fitting)
+        self._piece[pieces.attack.name] = num_steps
+        bar.n = before
+        bar.update(len(chosen))
+        return pieces.finish().x_adv
 
     def _record(
         self, row: int, name: str, chosen: np.ndarray, x_adv: tf.Tensor
@@ -233,7 +274,7 @@ class _Run:
             desc=f"{name:<10}",
             unit="image",
             disable=not self.verbose,
-            bar_format="{desc} {bar:24} {n_fmt}/{total_fmt} "
+            bar_format="{desc} {bar:24} {n:.0f}/{total:.0f} "
             "[{elapsed}<{remaining}]{postfix}",
         )
 

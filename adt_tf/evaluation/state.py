@@ -58,7 +58,7 @@ class State:
         self.probe = np.zeros(0, np.float32) if probe is None else probe
         self.path = None
         self.resumed = self.refused = False
-        self._saved_at = time.monotonic()
+        self._saved_at = self._batch_saved_at = time.monotonic()
         if directory is not None:
             name = f"unfinished-evaluation-{key[:16]}.npz"
             self.path = pathlib.Path(directory) / name
@@ -93,10 +93,57 @@ class State:
         files.write_arrays(self.path, self._arrays())
         self._saved_at = time.monotonic()
 
+    @property
+    def _batch_path(self) -> pathlib.Path:
+        """The file of the batch that is being attacked."""
+        return self.path.with_suffix(".batch.npz")
+
+    def save_batch(self, key: np.ndarray, progress: Any) -> None:
+        """Saves how far the attack on one batch is, at most every few seconds.
+
+        Args:
+            key: Numbers that tell the batch and the attack from others.
+            progress: A nest of tensors.
+        """
+        if self.path is None:
+            return
+        if time.monotonic() - self._batch_saved_at < _SAVE_EVERY:
+            return
+        leaves = enumerate(tf.nest.flatten(progress))
+        arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in leaves}
+        files.write_arrays(self._batch_path, {"key": key, **arrays})
+        self._batch_saved_at = time.monotonic()
+
+    def load_batch(self, key: np.ndarray, start: Any) -> Any:
+        """Returns how far the attack on a batch was, or its start.
+
+        Args:
+            key: As in `save_batch`.
+            start: The nest of tensors to return where nothing was saved.
+        """
+        if self.path is None or not self.resumed:
+            return start
+        saved = files.read_arrays(self._batch_path)
+        leaves = tf.nest.flatten(start)
+        names = [f"leaf{i}" for i in range(len(leaves))]
+        if saved is None or saved.keys() != {"key", *names}:
+            return start
+        fits = np.array_equal(saved["key"], key) and all(
+            (saved[name].shape, saved[name].dtype)
+            == (tuple(leaf.shape), leaf.dtype.as_numpy_dtype)
+            for name, leaf in zip(names, leaves, strict=True)
+        )
+        if not fits:
+            return start
+        return tf.nest.pack_sequence_as(
+            start, [tf.constant(saved[name]) for name in names]
+        )
+
     def remove(self) -> None:
         """The evaluation is finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+            self._batch_path.unlink(missing_ok=True)
 
 
 def fingerprint(

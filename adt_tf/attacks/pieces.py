@@ -1,0 +1,75 @@
+"""An attack on one batch, run piece by piece.
+
+    pieces = Pieces(attack, classifier, x, y, seed=0, part=0)
+    while not pieces.done:
+        pieces.advance(num_steps=10)        # here it can be saved
+    batch = pieces.finish()
+
+However the steps are divided, the result is that of calling the attack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from adt_tf import seeds
+from adt_tf.attacks.base import AdversarialBatch, Attack, use_xla
+
+
+class Pieces:
+    """One part of an attack on a batch, with its compiled steps.
+
+    Args:
+        attack: The attack.
+        classifier: A function from images to logits.
+        x: Images [batch, ...].
+        y: Labels [batch].
+        seed: The seed of the attack's noise.
+        part: The part of the attack.
+        jit_compile: Whether XLA compiles the steps; "auto" where it helps.
+
+    Attributes:
+        progress: Where the attack is; may be set to what it was earlier.
+    """
+
+    def __init__(
+        self,
+        attack: Attack,
+        classifier: Any,
+        x: Any,
+        y: Any,
+        *,
+        seed: int | tf.Tensor = 0,
+        part: int = 0,
+        jit_compile: bool | str = "auto",
+    ):
+        self.attack = attack
+        x, y = attack.checked(classifier, x, y)
+        self._inputs = (x, y, seeds.make(seed), tf.constant(part))
+        use = use_xla(jit_compile)
+        self._advance = attack.function(classifier, "advance", use)
+        self._finish = attack.function(classifier, "finish", use)
+        begin = attack.function(classifier, "begin", use)
+        self.progress = begin(*self._inputs)
+
+    @property
+    def step(self) -> int:
+        """The number of steps taken."""
+        return int(self.progress.step)
+
+    @property
+    def done(self) -> bool:
+        """Whether no step is left."""
+        return self.step >= self.attack.length
+
+    def advance(self, num_steps: int) -> None:
+        """Takes at most so many further steps."""
+        self.progress = self._advance(
+            *self._inputs, self.progress, tf.constant(num_steps)
+        )
+
+    def finish(self) -> AdversarialBatch:
+        """Returns one image for each example."""
+        return self._finish(*self._inputs, self.progress)

@@ -1,0 +1,108 @@
+"""An attack that is cut into pieces ends as one that is not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adt_tf
+from adt_tf import attacks
+from adt_tf.attacks.pieces import Pieces
+from adt_tf.evaluation import loop, state
+from adt_tf.threat_models import L2, Linf
+from tests.support.models import make_convolutional
+
+ATTACKS = {
+    "PGD": lambda ball: attacks.pgd(ball, num_steps=4),
+    "MIM": lambda ball: attacks.mim(ball, num_steps=4),
+    "EXP": lambda ball: attacks.exp(ball, num_steps=3, num_samples=2),
+    "SPSA": lambda ball: attacks.spsa(ball, num_samples=8, num_steps=3),
+    "APGD-T": lambda ball: attacks.apgd_t(ball, num_steps=9, num_targets=2),
+    "FAB-T": lambda ball: attacks.fab_t(ball, num_steps=4, num_targets=2),
+    "Square": lambda ball: attacks.square(ball, num_queries=120),
+    "restarts": lambda ball: attacks.Restarts(
+        attacks.pgd(ball, num_steps=2), 2
+    ),
+    "transfer": lambda ball: attacks.Transfer(
+        make_convolutional(seed=3), attacks.pgd(ball, num_steps=3)
+    ),
+    "L2L": lambda ball: attacks.l2l(
+        ball, input_shape=(8, 8, 1), width_factor=0.02
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return make_convolutional()
+
+
+@pytest.mark.parametrize("ball", [Linf(0.02), L2(0.1)], ids=["linf", "l2"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_pieces_end_as_the_whole(classifier, images, name, ball):
+    attack = ATTACKS[name](ball)
+    part = attack.num_parts - 1
+    whole = attack(classifier, *images, seed=5, part=part)
+    pieces = Pieces(attack, classifier, *images, seed=5, part=part)
+    sizes = iter([1, 2, 50] + [7] * 100)
+    calls = 0
+    while not pieces.done:
+        pieces.advance(next(sizes))
+        calls += 1
+    assert calls >= min(2, attack.length) or name == "Square"
+    for one, other in zip(whole, pieces.finish(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_evaluation_goes_on_within_a_batch(
+    classifier, images, monkeypatch, tmp_path
+):
+    """What was done of a batch before an end is not done again."""
+    x, _ = images
+    y = classifier(x).numpy().argmax(-1).astype("int32")
+    monkeypatch.setattr(loop, "_PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(state, "_SAVE_EVERY", 0.0)
+    taken = []
+
+    class Counted(Pieces):
+        def advance(self, num_steps):
+            if len(taken) == 6:
+                raise KeyboardInterrupt
+            super().advance(num_steps)
+            taken.append(self.step)
+
+    def run(directory):
+        attack = attacks.pgd(0.001, num_steps=10)
+        return adt_tf.evaluate(
+            classifier, (x, y), [attack], directory=directory, verbose=False
+        )
+
+    whole = run(None)
+    monkeypatch.setattr(loop, "Pieces", Counted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    assert taken == [1, 2, 3, 4, 5, 6]
+    taken.clear()
+    report = run(tmp_path)
+    assert taken == [7, 8, 9, 10]
+    assert report.outcomes.keys() == whole.outcomes.keys()
+    for name in whole.outcomes:
+        np.testing.assert_array_equal(
+            report.outcomes[name], whole.outcomes[name]
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_saved_for_others_is_left_alone(classifier, images, tmp_path):
+    x, y = map(tf.constant, images)
+    pieces = Pieces(attacks.pgd(0.02, num_steps=3), classifier, x, y)
+    kept = state.State(
+        ["natural"], images[0], keep_examples=False, directory=tmp_path, key="k"
+    )
+    kept.resumed, kept._batch_saved_at = True, -1e9
+    kept.save_batch(np.array([1, 2]), pieces.progress)
+    start = pieces.progress
+    pieces.advance(2)
+    later = pieces.progress
+    for key, expected in (([1, 2], start), ([1, 3], later), ([1], later)):
+        found = kept.load_batch(np.array(key), later)
+        assert int(found.step) == int(expected.step)
