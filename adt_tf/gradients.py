@@ -15,13 +15,17 @@ offset)` gives (values [batch, k], x_adv, logits), and moves the images by
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
+from adt_tf import configs
 
-class GradientEstimator(NamedTuple):
+
+@dataclasses.dataclass(eq=False)
+class GradientEstimator:
     """`noise(x, seed)` and `estimate(climbed, params, noise)`.
 
     `images_per_example` counts what one estimate shows the classifier at once.
@@ -52,6 +56,7 @@ def finite(slopes: Any) -> Any:
     return tf.nest.map_structure(bounded, slopes)
 
 
+@configs.recorded
 def backpropagation() -> GradientEstimator:
     """The exact gradient."""
 
@@ -73,6 +78,7 @@ def backpropagation() -> GradientEstimator:
     return GradientEstimator("backpropagation", lambda x, seed: (), estimate)
 
 
+@configs.recorded
 def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
     """Simultaneous perturbation: a gradient from values of the loss alone.
 

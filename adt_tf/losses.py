@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from adt_tf import objectives
+from adt_tf import configs, objectives
 
 
 class RobustLoss(NamedTuple):
@@ -55,6 +55,7 @@ def cross_entropy(
     return RobustLoss(value, logits)
 
 
+@configs.recorded
 def smoothed_cross_entropy(label_smoothing: float) -> Loss:
     """Cross-entropy of the adversarial images with smoothed labels.
 
@@ -101,6 +102,7 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
     return _named(loss, f"smoothed_cross_entropy({label_smoothing:g})")
 
 
+@configs.recorded
 def trades(beta: float = 6.0) -> Loss:
     """TRADES: accuracy on clean images, plus agreement with them nearby.
 
@@ -131,6 +133,7 @@ def trades(beta: float = 6.0) -> Loss:
     return _named(loss, f"trades(beta={beta:g})")
 
 
+@configs.recorded
 def alp(weight: float = 0.5) -> Loss:
     """Adversarial logit pairing: like images, like logits.
 

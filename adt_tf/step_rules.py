@@ -21,12 +21,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
 map_structure = tf.nest.map_structure
 
 
-class StepRule(abc.ABC):
+class StepRule(Configured, abc.ABC):
     """An ascent rule."""
 
     @abc.abstractmethod
@@ -112,12 +113,12 @@ class Accumulate(StepRule):
     Args:
         rule: The rule that takes the step.
         decay: The weight of what was before.
-        normalize: What each gradient goes through first.
+        normalize: What each gradient goes through first; None for nothing.
     """
 
     rule: StepRule
     decay: float
-    normalize: Callable[[tf.Tensor], tf.Tensor] = tf.identity
+    normalize: Callable[[tf.Tensor], tf.Tensor] | None = None
 
     def init(self, params):
         """Returns m = 0, and the state of the rule."""
@@ -126,8 +127,10 @@ class Accumulate(StepRule):
     def update(self, params, gradients, state, threat_model):
         """Adds the gradient to m, and has the rule take a step along m."""
         average, inner = state
+        if self.normalize is not None:
+            gradients = map_structure(self.normalize, gradients)
         average = map_structure(
-            lambda m, g: self.decay * m + self.normalize(g), average, gradients
+            lambda m, g: self.decay * m + g, average, gradients
         )
         params, inner = self.rule.update(params, average, inner, threat_model)
         return params, (average, inner)

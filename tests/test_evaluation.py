@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks, data, evaluation
+from adt_tf.attacks.pieces import Pieces
 from tests.support.models import make_convolutional
 
 EPSILON = 0.1
@@ -79,32 +80,21 @@ def test_survivors_alone_are_attacked_unless_asked(classifier, labelled):
         np.testing.assert_array_equal(ran, alone.outcomes["natural"] == 1)
 
 
-class Counting:
-    """An attack of several parts that counts the images it is given."""
+def test_parts_run_on_what_still_stands(classifier, labelled, monkeypatch):
+    seen, original = [], Pieces.__init__
 
-    def __new__(cls, attack):
-        counting = type("Counting", (type(attack),), {"__call__": cls._call})
-        attack.__class__ = counting
-        attack.seen = []
-        return attack
+    def counting(self, attack, classifier, x, y, *, part, **keywords):
+        seen.append((part, len(x)))
+        original(self, attack, classifier, x, y, part=part, **keywords)
 
-    def _call(self, classifier, x, y, *, seed=0, part=None, **arguments):
-        self.seen.append((part, len(x)))
-        return (
-            type(self)
-            .__mro__[1]
-            .__call__(self, classifier, x, y, seed=seed, part=part, **arguments)
-        )
-
-
-def test_parts_run_on_what_still_stands(classifier, labelled):
-    attack = Counting(attacks.Restarts(attacks.pgd(0.02, num_steps=2), 5))
+    monkeypatch.setattr(Pieces, "__init__", counting)
+    attack = attacks.Restarts(attacks.pgd(0.02, num_steps=2), 5)
     report = adt_tf.evaluate(
         classifier, labelled, [attack], batch_size=16, verbose=False
     )
-    parts = [part for part, _ in attack.seen]
+    parts = [part for part, _ in seen]
     assert parts == sorted(parts) and set(parts) <= set(range(5))
-    images = np.array([[part, n] for part, n in attack.seen])
+    images = np.array([[part, n] for part, n in seen])
     shown = [images[images[:, 0] == p, 1].sum() for p in range(5)]
     # 27 of 30 are right when clean: a batch of 16 and one padded to 16.
     assert shown[0] == 32
@@ -137,24 +127,24 @@ def test_goes_on_where_it_stopped(
     names, options = ["fgsm", "pgd-3x3"], {"batch_size": 8}
     expected = run(classifier, labelled, names, **options)
     calls = []
-    original = attacks.Attack.__call__
+    original = Pieces.__init__
 
-    def counted(self, *arguments, **keywords):
-        calls.append(self.name)
+    def counted(self, attack, *arguments, **keywords):
+        calls.append(attack.name)
         if len(calls) == stop_at:
             raise KeyboardInterrupt
-        return original(self, *arguments, **keywords)
+        original(self, attack, *arguments, **keywords)
 
-    monkeypatch.setattr(attacks.Attack, "__call__", counted)
+    monkeypatch.setattr(Pieces, "__init__", counted)
     options["directory"] = tmp_path
     with pytest.raises(KeyboardInterrupt):
         run(classifier, labelled, names, **options)
-    (unfinished,) = tmp_path.iterdir()
+    assert list(tmp_path.iterdir())
     stopped, stop_at = len(calls), 0
     report = run(classifier, labelled, names, **options)
     for name, outcome in expected.outcomes.items():
         np.testing.assert_array_equal(report.outcomes[name], outcome)
-    assert not unfinished.exists()
+    assert not list(tmp_path.iterdir())
     once = len(calls) - stopped
     calls.clear()
     run(classifier, labelled, names, **options)
@@ -171,7 +161,7 @@ def test_nothing_is_lost_where_the_report_cannot_be_written(
     options = {"directory": tmp_path}
     with pytest.raises(OSError, match="No space"):
         run(classifier, labelled, write=full, **options)
-    monkeypatch.setattr(attacks.Attack, "__call__", None)
+    monkeypatch.setattr(Pieces, "__init__", None)
     written = []
     report = run(classifier, labelled, write=written.append, **options)
     assert written == [report]
@@ -181,15 +171,15 @@ def test_nothing_is_lost_where_the_report_cannot_be_written(
 def test_another_evaluation_is_not_gone_on_with(
     classifier, labelled, tmp_path, monkeypatch
 ):
-    original = attacks.Attack.__call__
+    original = Pieces.__init__
 
     def broken(self, *arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(attacks.Attack, "__call__", broken)
+    monkeypatch.setattr(Pieces, "__init__", broken)
     with pytest.raises(KeyboardInterrupt):
         run(classifier, labelled, directory=tmp_path)
-    monkeypatch.setattr(attacks.Attack, "__call__", original)
+    monkeypatch.setattr(Pieces, "__init__", original)
     weights = classifier.get_weights()
     classifier.set_weights([weights[0] * 1.5, *weights[1:]])
     expected = run(classifier, labelled)
@@ -227,19 +217,19 @@ SAME_WEIGHTS = {
 def test_another_model_of_the_same_weights_starts_anew(
     kind, classifier, labelled, tmp_path, monkeypatch, capsys
 ):
-    original = attacks.Attack.__call__
+    original = Pieces.__init__
 
     def broken(self, *arguments, **keywords):
         raise KeyboardInterrupt
 
     one, other = (make(classifier) for make in SAME_WEIGHTS[kind])
-    monkeypatch.setattr(attacks.Attack, "__call__", broken)
+    monkeypatch.setattr(Pieces, "__init__", broken)
     chosen = [attacks.fgsm(EPSILON)]
     with pytest.raises(KeyboardInterrupt):
         adt_tf.evaluate(one, labelled, chosen, directory=tmp_path)
     (path,) = tmp_path.iterdir()
     kept = path.read_bytes()
-    monkeypatch.setattr(attacks.Attack, "__call__", original)
+    monkeypatch.setattr(Pieces, "__init__", original)
     for model, told in ((one, "Going on with"), (other, "Starting anew: ")):
         path.write_bytes(kept)
         capsys.readouterr()

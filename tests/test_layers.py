@@ -15,6 +15,7 @@ LAYERS = {
     "foundation": (
         "seeds",
         "checks",
+        "configs",
         "files",
         "precision",
         "replication",

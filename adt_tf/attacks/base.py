@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf import checks, seeds, threat_models
+from adt_tf import checks, configs, seeds, threat_models
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -110,7 +110,7 @@ def use_xla(jit_compile: bool | str) -> bool:
     return bool(jit_compile)
 
 
-class Attack:
+class Attack(configs.Configured):
     """Finds perturbations of images that a classifier gets wrong.
 
     Subclasses define `solve` and `sample`; a `PointAttack` only `solve`.

@@ -145,6 +145,23 @@ class GradientAscent(Attack):
         if check is not None:
             check(classifier)
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        names = (
+            "objective",
+            "step_rule",
+            "num_steps",
+            "num_samples",
+            "sample_chunk",
+            "entropy_weight",
+            "gradient",
+            "keep_best",
+            "stop_early",
+            "name",
+        )
+        config = {name: getattr(self, name) for name in names}
+        return {"distribution": self.family, **config}
+
     @property
     def length(self) -> int:
         """The number of steps."""

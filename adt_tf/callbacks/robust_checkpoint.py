@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import files
+from adt_tf import configs, files
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
 from adt_tf.data import validate_images
@@ -102,6 +102,7 @@ class RobustCheckpoint(Measuring):
     def _measured_on(self) -> dict[str, Any]:
         return {
             "attack": repr(self.attack),
+            "fingerprint": configs.fingerprint(self.attack),
             "num_examples": len(self.data[0]),
         }
 

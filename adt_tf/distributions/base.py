@@ -74,7 +74,7 @@ class Family(Protocol):
         """Returns the settings that are not the defaults, for reports."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as plain data."""
+        """Returns the constructor's arguments."""
 
 
 @runtime_checkable
@@ -127,11 +127,3 @@ class AmortizedFamily(Protocol):
 
     def describe(self) -> list[str]:
         """Returns the settings that are not the defaults, for reports."""
-
-
-def threat_model_config(threat_model: ThreatModel) -> dict[str, Any]:
-    """Returns a threat model as plain data, with the name of its class."""
-    return {
-        "class_name": type(threat_model).__name__,
-        "config": threat_model.get_config(),
-    }

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf.distributions.base import threat_model_config
+from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class Dirac:
+class Dirac(Configured):
     """All mass on one image, which is the parameter itself.
 
     Args:
@@ -42,13 +40,6 @@ class Dirac:
     def describe(self) -> list[str]:
         """Returns nothing: reports tell a start by the attack's name."""
         return []
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as plain data."""
-        return {
-            "threat_model": threat_model_config(self.threat_model),
-            "random_start": self.random_start,
-        }
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Returns the starting image."""

@@ -6,12 +6,13 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from adt_tf.configs import Configured
 from adt_tf.distributions.base import NetworkFamily
 
 tfd = tfp.distributions
 
 
-class Generated:
+class Generated(Configured):
     """A family whose parameters for an image are a network's output.
 
         phi(x) = generator([x, g1, g2]),  x_adv ~ family(phi(x))
@@ -27,6 +28,7 @@ class Generated:
     def __init__(self, family: NetworkFamily, generator: keras.Model):
         self.family = family
         self.threat_model = family.threat_model
+        self.generator = generator
         self.networks = (generator,)
 
     def scaled(self, share: float | tf.Tensor) -> Generated:

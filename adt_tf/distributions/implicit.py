@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
+from adt_tf.configs import Configured
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.threat_models import ThreatModel
@@ -16,7 +17,7 @@ from adt_tf.threat_models import ThreatModel
 tfd = tfp.distributions
 
 
-class Implicit:
+class Implicit(Configured):
     """Perturbations delta = epsilon * g(z; x, g1, g2), z ~ U(-1, 1).
 
     It has no density. Its entropy is bounded from below, up to a constant, by
@@ -47,6 +48,7 @@ class Implicit:
         entropy_reduction: str | Reduction = "mean",
     ):
         self.threat_model = threat_model
+        self.generator, self.posterior = generator, posterior
         self.networks = (generator, posterior)
         self.latent_size = latent_size
         self.entropy_reduction = reductions.get(entropy_reduction)

@@ -20,6 +20,15 @@ class Reduction:
         """Reduces values over axes."""
         return self.function(values, **arguments)
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns the name, which says it all."""
+        return {"name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Reduction:
+        """Returns the reduction of a name."""
+        return get(config["name"])
+
     def describe(self) -> list[str]:
         """Returns what reports say of it: nothing of the default."""
         return [] if self is MEAN else [f"entropy_reduction={self.name}"]

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
+from adt_tf.configs import Configured
 from adt_tf.distributions import reductions
-from adt_tf.distributions.base import threat_model_config
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class TanhGaussian:
+class TanhGaussian(Configured):
     """A diagonal Gaussian squashed into the ball, phi = (mu, rho).
 
         delta = epsilon * tanh(u),  u = mu + sigma * r,  r ~ N(0, I),
@@ -73,13 +72,6 @@ class TanhGaussian:
     def describe(self) -> list[str]:
         """Returns the reduction of the entropy, unless it is the mean."""
         return self.entropy_reduction.describe()
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as plain data."""
-        return {
-            "threat_model": threat_model_config(self.threat_model),
-            "entropy_reduction": self.entropy_reduction.name,
-        }
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns mu = 0 and rho = 0, that is sigma = 0.693."""

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from adt_tf import checks, data
+from adt_tf import checks, configs, data
 from adt_tf.attacks import Attack
 from adt_tf.attacks.pieces import Pieces
 from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
@@ -79,7 +79,8 @@ def evaluate(
     descriptions = {attack.name: repr(attack) for attack in attacks}
     key, logits = "", None
     if directory is not None:
-        settings = (descriptions, seed, independent, keep_examples)
+        identities = [configs.fingerprint(attack) for attack in attacks]
+        settings = (identities, seed, independent, keep_examples)
         models = [classifier, *(m for a in attacks for m in a.models)]
         key = fingerprint(models, images, labels, settings)
         sources = [m for a in attacks for m in a.models if m not in a.networks]

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -188,14 +187,6 @@ class Report:
         )
 
 
-def _without_targets(attacks: dict[str, str]) -> dict[str, str]:
-    """Leaves out which target images Fea was given."""
-    return {
-        name: re.sub(r"( targets) [0-9a-f]{8}\)", r"\1)", text)
-        for name, text in attacks.items()
-    }
-
-
 def compare(first: Report, second: Report) -> dict[str, PairedTest]:
     """Tests two classifiers against each other, example by example.
 
@@ -207,7 +198,7 @@ def compare(first: Report, second: Report) -> dict[str, PairedTest]:
         The McNemar test of the natural verdicts, of each attack's where both
         evaluations are independent, and of A_rob.
     """
-    # Evaluations of earlier versions have no digest, nor one of Fea's targets.
+    # Evaluations of earlier versions have no digest.
     known = None not in (first.digest, second.digest)
     if known and first.digest != second.digest:
         raise ValueError(
@@ -217,7 +208,7 @@ def compare(first: Report, second: Report) -> dict[str, PairedTest]:
         )
     settings = [
         (
-            report.attacks if known else _without_targets(report.attacks),
+            report.attacks,
             report.independent,
             report.num_examples,
         )

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import objectives
+from adt_tf import configs, objectives
 from adt_tf.attacks import Attack
 from adt_tf.threat_models import ThreatModel
 
@@ -175,8 +175,7 @@ class Subject:
             attack: Run once, however often it is asked for.
             scale: The attack sees the logits divided by it.
         """
-        # An attack's description says all that its outcome depends on.
-        key = (repr(attack), scale)
+        key = (configs.fingerprint(attack), scale)
         if key not in self._standing:
             self._standing[key] = self._attacked(attack, scale)
         return self._standing[key]

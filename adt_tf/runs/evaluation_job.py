@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, data, evaluation, files, networks
+from adt_tf import attacks, configs, data, evaluation, files, networks
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
 from adt_tf.files import write_text
@@ -104,7 +104,7 @@ def trained_generators(
     amortized = [attack for attack in chosen if attack.networks]
     train = load_train() if amortized else None
     for attack in amortized:
-        settings = (repr(attack), epochs, batch_size, seed)
+        settings = (configs.fingerprint(attack), epochs, batch_size, seed)
         examples = data.as_arrays(train)
         key = state.fingerprint(
             [classifier, *attack.models], *examples, settings

@@ -1,0 +1,145 @@
+"""Parts are known by what they are, not by what `repr` shows of it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import adt_tf
+from adt_tf import attacks, configs, gradients, losses, objectives, step_rules
+from adt_tf.threat_models import L2, Linf
+from tests.support.models import make_convolutional
+
+BALL = Linf(0.1)
+ATTACKS = {
+    name: attacks.get(name, BALL, input_shape=(8, 8, 1), width_factor=0.02)
+    for name in (
+        "fgsm",
+        "pgd-3",
+        "mim-3",
+        "cw-3",
+        "spsa-4",
+        "exp-2",
+        "exp-am",
+        "imp-am",
+        "apgd-ce-3",
+        "apgd-t-3",
+        "fab-t-3",
+        "square-5",
+        "pgd-3x2",
+    )
+} | {"identity": attacks.identity()}
+PARTS = {
+    **ATTACKS,
+    "l2": attacks.pgd(L2(0.3), num_steps=2),
+    "momentum": step_rules.momentum(0.1),
+    "accumulate": step_rules.accumulate(step_rules.adam(0.3), 1.0),
+    "margin": objectives.margin(1 / 3),
+    "spsa": gradients.spsa(16, 0.01),
+    "trades": losses.trades(6.0),
+    "alp": losses.alp(0.5),
+    "smoothed": losses.smoothed_cross_entropy(0.1),
+    "function": losses.cross_entropy,
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_is_made_again_from_plain_data(name):
+    part = PARTS[name]
+    text = json.dumps(configs.serialize(part), allow_nan=False)
+    again = configs.deserialize(json.loads(text))
+    assert configs.fingerprint(again) == configs.fingerprint(part)
+    assert repr(again).split(" at 0x")[0] == repr(part).split(" at 0x")[0]
+
+
+@pytest.mark.parametrize("name", ["pgd-3", "exp-2", "apgd-t-3", "square-5"])
+def test_what_is_made_again_finds_the_same_images(name, images):
+    classifier = make_convolutional()
+    again = configs.deserialize(configs.serialize(ATTACKS[name]))
+    np.testing.assert_array_equal(
+        ATTACKS[name](classifier, *images).x_adv,
+        again(classifier, *images).x_adv,
+    )
+
+
+def test_all_parts_differ():
+    prints = {configs.fingerprint(part) for part in PARTS.values()}
+    assert len(prints) == len(PARTS)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: attacks.pgd(0.1, step_size=0.01 + x),
+        lambda x: attacks.pgd(0.1 + x),
+        lambda x: attacks.cw(0.1, confidence=50.0 + x),
+        lambda x: attacks.exp(0.1, entropy_weight=0.01 + x),
+        lambda x: attacks.fea(
+            0.1, targets=(np.full([2, 4, 4, 1], x, "float32"), np.array([0, 1]))
+        ),
+    ],
+)
+def test_every_digit_counts(make):
+    one, other = make(0.0), make(1e-7)
+    assert configs.fingerprint(one) == configs.fingerprint(make(0.0))
+    assert configs.fingerprint(one) != configs.fingerprint(other)
+
+
+def objective_one(classifier, x, y, *, seed):
+    return objectives.cross_entropy(classifier, x, y, seed=seed)
+
+
+def edited():
+    def objective_one(classifier, x, y, *, seed):
+        value = objectives.cross_entropy(classifier, x, y, seed=seed)
+        return lambda x_adv: [2 * value(x_adv)[0], value(x_adv)[1]]
+
+    objective_one.__qualname__ = "objective_one"
+    return objective_one
+
+
+def test_a_function_of_a_user_is_known_by_its_code():
+    one = attacks.pgd(0.1, objective=objective_one)
+    other = attacks.pgd(0.1, objective=edited())
+    assert repr(one) == repr(other)
+    assert configs.fingerprint(one) != configs.fingerprint(other)
+    with pytest.raises(ValueError, match="Only parts of adt_tf can be saved"):
+        configs.serialize(one)
+
+
+def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
+    classifier = make_convolutional()
+
+    def run(objective, write):
+        attack = attacks.pgd(0.1, num_steps=2, objective=objective)
+        return adt_tf.evaluate(
+            classifier,
+            images,
+            [attack],
+            directory=tmp_path,
+            write=write,
+            verbose=False,
+        )
+
+    def fails(report):
+        raise OSError("no room")
+
+    for objective in (objective_one, edited()):
+        with pytest.raises(OSError, match="no room"):
+            run(objective, fails)
+    assert len(list(tmp_path.glob("unfinished-*"))) == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"function": "os:system"},
+        {"class": "subprocess:Popen", "config": {}},
+        {"made_by": "builtins:eval", "arguments": {}},
+        {"function": "adt_tf.files:os.system"},
+        {"function": "adt_tf.losses:nothing"},
+    ],
+)
+def test_nothing_else_is_looked_up(data):
+    with pytest.raises(ValueError, match="adt_tf"):
+        configs.deserialize(data)
