@@ -17,29 +17,58 @@ The parts, in the order in which they build on each other: `threat_models`,
 `methods`; beside them `networks`, `data`, `optimizers`, `callbacks`,
 `evaluation`, `linting`, `analysis`, `serving`, `runs`, `report` and
 `reproduction`.
+
+Each of them is imported when it is first used, so that `import adt_tf` takes no
+time and a command answers before TensorFlow is there.
 """
 
-import importlib.metadata
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from adt_tf import (
-    attacks,
-    callbacks,
-    data,
-    distributions,
-    losses,
-    methods,
-    networks,
-    objectives,
-    optimizers,
-    step_rules,
-    threat_models,
-)
-from adt_tf.evaluation import evaluate
-from adt_tf.linting import lint
-from adt_tf.serving.saved_model import export
-from adt_tf.trainer import AdversarialTrainer
+if TYPE_CHECKING:
+    from adt_tf import (
+        analysis as analysis,
+    )
+    from adt_tf import (
+        attacks,
+        callbacks,
+        data,
+        distributions,
+        losses,
+        methods,
+        networks,
+        objectives,
+        optimizers,
+        step_rules,
+        threat_models,
+    )
+    from adt_tf import (
+        evaluation as evaluation,
+    )
+    from adt_tf import (
+        linting as linting,
+    )
+    from adt_tf import (
+        report as report,
+    )
+    from adt_tf import (
+        reproduction as reproduction,
+    )
+    from adt_tf import (
+        runs as runs,
+    )
+    from adt_tf import (
+        serving as serving,
+    )
+    from adt_tf import (
+        trainer as trainer,
+    )
+    from adt_tf.evaluation import evaluate
+    from adt_tf.linting import lint
+    from adt_tf.serving.saved_model import export
+    from adt_tf.trainer import AdversarialTrainer
 
-__version__ = importlib.metadata.version("adt_tf")
+    __version__: str
 
 __all__ = [
     "AdversarialTrainer",
@@ -58,3 +87,41 @@ __all__ = [
     "step_rules",
     "threat_models",
 ]
+# Where the names that are no modules come from.
+_HOMES = {
+    "AdversarialTrainer": "trainer",
+    "evaluate": "evaluation",
+    "export": "serving.saved_model",
+    "lint": "linting",
+}
+# Modules that are no part of `from adt_tf import *`.
+_MODULES = (
+    "analysis",
+    "evaluation",
+    "linting",
+    "report",
+    "reproduction",
+    "runs",
+    "serving",
+    "trainer",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        value = metadata.version("adt_tf")
+    elif name in _HOMES:
+        module = importlib.import_module(f"adt_tf.{_HOMES[name]}")
+        value = getattr(module, name)
+    elif name in __all__ or name in _MODULES:
+        value = importlib.import_module(f"adt_tf.{name}")
+    else:
+        raise AttributeError(f"module 'adt_tf' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})

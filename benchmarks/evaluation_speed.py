@@ -18,23 +18,38 @@ meets, which takes two forward passes more. It writes
 build/bench/evaluation_speed.json.
 """
 
-import sys
-
 import measuring
 from absl import flags
 
-sys.path.insert(0, str(measuring.ROOT / "scripts"))
+from adt_tf.cli import command
+from adt_tf.cli.flags import OF_EVALUATION, config_of_run, define_config
+from adt_tf.cli.quiet_import import import_tensorflow
+
 measuring.prepare_tensorflow()
 
-import common  # noqa: E402
-
-common.define_experiment_flags()
-flags.DEFINE_string("workdir", None, "A trained run, for the survivors.")
-flags.DEFINE_integer("examples", 256, "Of the survivors' run.")
-flags.DEFINE_integer("fea_targets", 4, "Of FeaAttack in it.")
-flags.DEFINE_integer("images", 128, "At once in PGD-20.")
-flags.DEFINE_integer("rounds", 5, "Interleaved rounds of PGD-20.")
-flags.DEFINE_string("peer_network", "wrn-10-1", "That PGD-20 attacks.")
+FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "workdir", None, "A trained run, for the survivors.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "examples", 256, "Examples of the survivors' run.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "fea_targets", 4, "Targets of FeaAttack in it.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "images", 128, "Images at once in PGD-20.", flag_values=FLAGS
+)
+flags.DEFINE_integer(
+    "rounds", 5, "Interleaved rounds of PGD-20.", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "peer_network",
+    "wrn-10-1",
+    "Network that PGD-20 attacks.",
+    flag_values=FLAGS,
+)
+define_config(FLAGS, shown=OF_EVALUATION)
 # How many times as fast as each we aim to be.
 LIBRARIES = {"foolbox": ">= 2", "art": ">= 2", "torchattacks": ">= 1.2"}
 # What is done to the PyTorch model before a library gets it.
@@ -46,8 +61,7 @@ FORMS = {
 
 def survivors(values) -> None:
     """Prints what it saves to attack the survivors only."""
-    common.read_workdir(values.workdir)
-    config = common.experiment_config()
+    config = config_of_run(values, values.workdir)
     import numpy as np
 
     import adt_tf
@@ -59,7 +73,7 @@ def survivors(values) -> None:
     x, y = data.as_arrays(test)
     names = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30"]
     chosen = evaluation_job.build_attacks(
-        [*names, f"fea-{values.fea_targets}"], config["epsilon"], test
+        [*names, f"fea-{values.fea_targets}"], config.epsilon, test
     )
     size = min(128, len(x))
 
@@ -136,12 +150,12 @@ def throughput(values) -> None:
 
 def main() -> None:
     """Times the survivors of a run, or else PGD-20 beside its peers."""
-    values = flags.FLAGS
-    if values.workdir:
-        survivors(values)
+    import_tensorflow()
+    if FLAGS.workdir:
+        survivors(FLAGS)
     else:
-        throughput(values)
+        throughput(FLAGS)
 
 
 if __name__ == "__main__":
-    common.run(main)
+    command.run("evaluation_speed.py", __doc__, FLAGS, main)

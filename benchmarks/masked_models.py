@@ -9,35 +9,34 @@ PGD-20 on the cross-entropy and under each part of AutoAttack on its own, with
 the published budgets, and what `lint` finds.
 """
 
-import pathlib
-import sys
-
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+from adt_tf.cli import command
+from adt_tf.cli.flags import OF_EVALUATION, config_of_run, define_config
+from adt_tf.cli.quiet_import import import_tensorflow
 
-import common  # noqa: E402
-
-common.define_experiment_flags()
-flags.DEFINE_string("workdir", None, "A trained run.", required=True)
-flags.DEFINE_integer("examples", 200, "Of the test set.")
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("workdir", None, "A trained run.", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "examples", 200, "Examples of the test set.", flag_values=FLAGS
+)
+define_config(FLAGS, shown=OF_EVALUATION)
 
 
 def main() -> None:
     """Prints a table and the failed checks."""
-    values = flags.FLAGS
-    common.read_workdir(values.workdir)
-    config = common.experiment_config()
+    path = command.required(FLAGS, "workdir")
+    config = config_of_run(FLAGS, path)
+    import_tensorflow()
     import keras
     import tensorflow as tf
 
     import adt_tf
     from adt_tf.runs import workdir
 
-    classifier = workdir.load_classifier(values.workdir)
-    test = workdir.load_data(config, "test", values.examples)
-    epsilon = config["epsilon"]
+    classifier = workdir.load_classifier(path)
+    test = workdir.load_data(config, "test", FLAGS.examples)
+    epsilon = config.epsilon
     images = keras.Input(classifier.input_shape[1:])
     rounded = keras.layers.Lambda(lambda x: tf.round(16 * x) / 16)(images)
     models = {
@@ -65,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    command.run("masked_models.py", __doc__, FLAGS, main)

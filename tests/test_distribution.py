@@ -41,7 +41,7 @@ SMALL = {
 def start(output, flags, **environment):
     """Starts one process of a run; its workdir is beside its output.
 
-    Without a suffix there is no output, and it is scripts/train.py that runs.
+    Without a suffix there is no output, and it is adt-train that runs.
     """
     return subprocess.Popen(
         [

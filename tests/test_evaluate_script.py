@@ -1,4 +1,4 @@
-"""scripts/evaluate.py and scripts/lint.py on models that others made."""
+"""adt-evaluate and adt-lint on models that others made."""
 
 import json
 import pathlib

@@ -1,15 +1,16 @@
 """Every flagfile parses, names things that exist, and trains."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from absl import flags
 
 from adt_tf import methods
-from adt_tf.runs import experiment
+from adt_tf.runs import experiment, flagfiles, protocols
+from adt_tf.runs.config import Config
 
 ROOT = pathlib.Path(__file__).parents[1]
 PARTS = ("data", "methods", "protocols", "recipes")
@@ -20,32 +21,13 @@ FLAGFILES = sorted(
 )
 
 
-@pytest.fixture(scope="module")
-def common():
-    """The scripts' flags, defined once in this process."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import common
-
-    if "dataset" not in flags.FLAGS:
-        common.define_experiment_flags()
-    yield common
-    sys.path.remove(str(ROOT / "scripts"))
-
-
 @pytest.fixture
-def parse(common, monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-    def parsed(*arguments):
-        names = list(common.experiment_config())
-        for name in names:
-            flags.FLAGS[name].unparse()
-        flags.FLAGS(["train", *arguments])
-        return common.experiment_config()
-
-    yield parsed
-    for name in common.experiment_config():
-        flags.FLAGS[name].unparse()
+def elsewhere(tmp_path, monkeypatch):
+    """An empty directory, in which the test runs."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def test_every_row_of_the_paper_has_a_flagfile():
@@ -76,25 +58,108 @@ def test_every_row_of_the_paper_has_a_flagfile():
 
 
 @pytest.mark.parametrize("path", FLAGFILES)
-def test_flagfile_parses_and_opens_with_its_command(path, parse):
-    config = parse(f"--flagfile={path}")
+def test_flagfile_parses_and_opens_with_its_command(path, elsewhere):
+    config = Config.from_flagfile(path)
     text = (ROOT / path).read_text()
     assert f"--flagfile={path}" in text.split("\n--")[0]
     assert "Training time: " in text and "Result to expect" in text
-    taken = methods.arguments(config["method"])
-    given = {
-        name
-        for name in experiment._METHOD_ARGUMENTS
-        if config[name] is not None
-    }
-    assert given <= set(taken)
+    taken = methods.arguments(config.method)
+    assert set(config.method_arguments()) <= set(taken)
     name = path.removesuffix(".flags").split("/")[-1]
-    assert name.startswith(config["method"])
+    assert name.startswith(config.method)
     if "beta" in name or "trades" in name:
-        assert config["beta"] in (1.0, 6.0)
+        assert config.beta in (1.0, 6.0)
 
 
-def take_a_step(parse, path, tmp_path, *overrides):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits/adt_exp",
+        "digits/adt_exp.flags",
+        "flags/digits/adt_exp",
+        "flags/digits/adt_exp.flags",
+        str(ROOT / "flags" / "digits" / "adt_exp.flags"),
+        str(ROOT / "flags" / "digits" / "adt_exp"),
+    ],
+)
+def test_a_flagfile_is_found_by_each_of_its_names(name, elsewhere):
+    expected = ROOT / "flags" / "digits" / "adt_exp.flags"
+    assert flagfiles.find(name).samefile(expected)
+    config = Config.parse([f"--flagfile={name}", "--epochs=1"])
+    assert (config.method, config.epsilon, config.epochs) == (
+        "adt_exp",
+        0.15,
+        1,
+    )
+    assert Config.parse(["--flagfile", name, "--epochs=1"]) == config
+
+
+@pytest.mark.parametrize(
+    "name", ["digits/adt_exp", "digits/adt_exp.flags", "flags/digits/adt_exp"]
+)
+def test_a_local_file_wins(name, elsewhere):
+    path = elsewhere / name
+    path.parent.mkdir(parents=True)
+    path.write_text("--epochs=77\n")
+    assert Config.from_flagfile(name).epochs == 77
+
+
+def test_a_file_beside_wins_over_one_that_comes_with_the_package(tmp_path):
+    (tmp_path / "base.flags").write_text("--epochs=77\n")
+    mine = tmp_path / "mine.flags"
+    mine.write_text(
+        "# mine\n// too\n\n--flagfile=base\n  --method=at_pgd  \n"
+        "--flagfile=recipes/trades\n"
+    )
+    config = Config.from_flagfile(mine)
+    assert (config.epochs, config.method) == (77, "at_pgd")
+    assert (config.epsilon, config.network) == (0.031, "wrn-34-10")
+
+
+def test_later_flags_win(elsewhere):
+    (elsewhere / "mine").write_text("--epochs=5\n--epochs=6\n--augment\n")
+    file = "--flagfile=mine"
+    assert Config.parse([file]).epochs == 6
+    assert Config.parse(["--epochs=7", file]).epochs == 6
+    assert Config.parse([file, "--epochs=7"]).epochs == 7
+    assert Config.parse([file, "--noaugment"]).augment is False
+
+
+def test_a_file_may_be_named_twice_but_not_within_itself(elsewhere):
+    (elsewhere / "one").write_text("--flagfile=two\n--flagfile=two\n")
+    (elsewhere / "two").write_text("--seed=3\n")
+    assert Config.from_flagfile("one").seed == 3
+    (elsewhere / "two").write_text("--flagfile=three\n")
+    (elsewhere / "three").write_text("--flagfile=../elsewhere/two\n")
+    with pytest.raises(ValueError, match="two -> .*three -> .*two$"):
+        Config.from_flagfile("one")
+
+
+def test_a_file_asks_for_no_download(elsewhere):
+    for flag in ("--download", "--download=true", "-download"):
+        (elsewhere / "mine").write_text(f"{flag}\n--seed=3\n")
+        assert Config.from_flagfile("mine").download is False
+        config = Config.parse(["--download", "--flagfile=mine"])
+        assert config.download is True and config.seed == 3
+
+
+def test_protocols_are_found_as_flagfiles_are(elsewhere):
+    shipped = sorted(p.stem for p in (ROOT / "flags/protocols").iterdir())
+    assert protocols.names() == shipped
+    assert protocols.attacks_of("rice") == ["pgd-10", "pgd-20", "pgd-100"]
+    folder = elsewhere / "flags" / "protocols"
+    folder.mkdir(parents=True)
+    (folder / "mine.flags").write_text("--attacks=fgsm,pgd-3\n")
+    (folder / "rice.flags").write_text("--attacks=fgsm\n")
+    assert protocols.names() == sorted([*shipped, "mine"])
+    assert protocols.attacks_of("mine") == ["fgsm", "pgd-3"]
+    assert protocols.attacks_of("rice") == ["fgsm"]
+    for name in ("nope", "../base", "", "paper.flags", "/etc/passwd"):
+        with pytest.raises(ValueError, match="--protocol must be one of"):
+            protocols.read(name)
+
+
+def take_a_step(path, tmp_path, *overrides):
     """Builds the run and takes one real step of it."""
     generator = np.random.default_rng(0)
     classes = 100 if "cifar100" in path else 10
@@ -104,16 +169,15 @@ def take_a_step(parse, path, tmp_path, *overrides):
         images=generator.integers(0, 256, (5 * classes, 32, 32, 3), "uint8"),
         labels=np.arange(5 * classes) % classes,
     )
-    dataset = [] if "digits" in path else [f"--dataset={file}"]
-    config = parse(
-        f"--flagfile={path}",
-        *dataset,
-        "--train_examples=8",
-        "--batch_size=8",
-        "--validation_examples=0",
-        "--nokeep_best",
-        *overrides,
+    config = dataclasses.replace(
+        Config.parse([f"--flagfile={path}", *overrides]),
+        train_examples=8,
+        batch_size=8,
+        validation_examples=0,
+        keep_best=False,
     )
+    if "digits" not in path:
+        config = dataclasses.replace(config, dataset=str(file))
     run = experiment.Experiment.from_config(config)
     logs = run.trainer.train_on_batch(
         np.random.default_rng(0)
@@ -127,20 +191,18 @@ def take_a_step(parse, path, tmp_path, *overrides):
 
 
 @pytest.mark.parametrize("path", [p for p in FLAGFILES if "/digits/" in p])
-def test_small_twin_takes_a_step(path, parse, tmp_path):
-    take_a_step(parse, path, tmp_path)
+def test_small_twin_takes_a_step(path, tmp_path):
+    take_a_step(path, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in FLAGFILES if "/digits/" not in p])
-def test_paper_scale_takes_a_step(path, parse, tmp_path):
+def test_paper_scale_takes_a_step(path, tmp_path):
     """The method and recipe as they are, on networks that a CPU can run."""
     narrow = ["--network=wrn-10-1"]
-    if "width_factor" in methods.arguments(
-        parse(f"--flagfile={path}")["method"]
-    ):
+    if "width_factor" in methods.arguments(Config.from_flagfile(path).method):
         narrow.append("--width_factor=0.0625")
-    take_a_step(parse, path, tmp_path, *narrow)
+    take_a_step(path, tmp_path, *narrow)
 
 
 def test_training_script_takes_a_flagfile(tmp_path):

@@ -455,6 +455,6 @@ def test_evaluations_that_somebody_edited(key, value):
     try:
         report = evaluation.Report.from_dict(edited)
     except ValueError as error:
-        assert "Run scripts/evaluate.py again" in str(error)
+        assert "Run adt-evaluate again" in str(error)
     else:
         assert 0 <= report.robust_accuracy <= 1 and str(report)

@@ -95,17 +95,17 @@ def test_runs_that_cannot_be_compared_are_refused(
 
 
 def test_files_that_are_missing_or_broken_are_named(workdirs, tmp_path):
-    with pytest.raises(ValueError, match="scripts/evaluate.py --workdir"):
+    with pytest.raises(ValueError, match="adt-evaluate --workdir"):
         evaluated_runs.read_runs([tmp_path])
     with pytest.raises(ValueError, match="each once"):
         evaluated_runs.read_runs([workdirs[0]] * 2)
     broken = make_workdir(tmp_path / "broken", "alpha")
     (broken / "lint.json").write_text("{}")
-    with pytest.raises(ValueError, match="not what scripts/lint.py writes"):
+    with pytest.raises(ValueError, match="not what adt-lint writes"):
         evaluated_runs.read_runs([broken])
     (broken / "lint.json").unlink()
     (broken / "provenance.json").write_text("[1]")
-    with pytest.raises(ValueError, match="not what scripts/train.py writes"):
+    with pytest.raises(ValueError, match="not what adt-train writes"):
         evaluated_runs.read_runs([broken])
 
 
@@ -184,10 +184,10 @@ def test_page_says_all_it_should(html_page):
     for expected in (
         "8/255",
         "alpha  is the most robust",
-        "python scripts/train.py --flagfile=",
-        "python scripts/evaluate.py --workdir=run0",
-        "python scripts/lint.py --workdir=",
-        "python scripts/report.py --output=here",
+        "adt-train --flagfile=",
+        "adt-evaluate --workdir=run0",
+        "adt-lint --workdir=",
+        "adt-report --output=here",
         "6 images of 8 × 8 × 1, 2 classes",
         "1 warn",
         "Curvature",
@@ -285,12 +285,12 @@ def test_what_is_about_another_classifier_is_refused(tmp_path):
         path.write_text(json.dumps(json.loads(path.read_text()) | known))
     evaluated_runs.read_runs([folder])
     (folder / "classifier.keras").write_bytes(b"another")
-    with pytest.raises(ValueError, match="scripts/evaluate.py --workdir="):
+    with pytest.raises(ValueError, match="adt-evaluate --workdir="):
         evaluated_runs.read_runs([folder])
     path = folder / "evaluation.json"
     values = json.loads(path.read_text()) | {"classifier": None}
     path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match="scripts/lint.py --workdir="):
+    with pytest.raises(ValueError, match="adt-lint --workdir="):
         evaluated_runs.read_runs([folder])
 
 

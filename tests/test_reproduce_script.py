@@ -1,4 +1,4 @@
-"""scripts/reproduce.py: targets are made, reused, and continued."""
+"""adt-reproduce: targets are made, reused, and continued."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def test_evaluation_is_that_of_the_script(everything):
     """The command in the file measures the same."""
     path = everything / "runs" / "at_pgd" / "evaluation-paper.json"
     before = json.loads(path.read_text())
-    script = before["command"].removeprefix("python scripts/evaluate.py ")
+    script = before["command"].removeprefix("adt-evaluate ")
     # In another order, and with flags that change no verdict.
     run("evaluate", "--eval_batch_size=50", *reversed(script.split(" ")))
     after = json.loads(path.read_text())

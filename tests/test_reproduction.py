@@ -5,7 +5,6 @@ import json
 import math
 import pathlib
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -36,31 +35,10 @@ TABLES = [name for name in TABLES if name.startswith("table")]
 FIGURES = [name for name in TARGETS if name.startswith("figure")]
 
 
-@pytest.fixture(scope="module")
-def configure():
-    """Parses flags as scripts/reproduce.py does."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import common
-
-    def parsed(arguments):
-        values = common.parse_experiment(arguments)
-        return reproduction.Configuration(
-            common.experiment_config(values),
-            lambda workdir: common.claim_workdir(workdir, values),
-        )
-
-    yield parsed
-    sys.path.remove(str(ROOT / "scripts"))
-
-
 @pytest.fixture
-def study(configure, monkeypatch, tmp_path):
-    monkeypatch.chdir(ROOT)
-
+def study(tmp_path):
     def make(scale="tiny", **given):
-        return reproduction.Study(
-            scales.get(scale), tmp_path / "out", configure, **given
-        )
+        return reproduction.Study(scales.get(scale), tmp_path / "out", **given)
 
     return make
 
@@ -95,19 +73,20 @@ def test_every_run_has_its_flags_at_every_scale(scale, study):
     made = study(scale)
     for name in registry.RUNS:
         config = made.config(name, 0)
-        taken = methods.arguments(config["method"])
+        taken = methods.arguments(config.method)
         for argument in ("beta", "num_steps", "width_factor"):
-            assert config[argument] is None or argument in taken
+            value = getattr(config, argument)
+            assert value is None or argument in taken
         assert (
-            name.replace("trades-trades", "trades").find(config["method"]) >= 0
-        ), (name, config["method"])
+            name.replace("trades-trades", "trades").find(config.method) >= 0
+        ), (name, config.method)
         if "beta" in name:
-            assert f"beta{config['beta']:g}" in name
+            assert f"beta{config.beta:g}" in name
         if "lambda" in name:
-            assert f"lambda{config['entropy_weight']:g}" in name
+            assert f"lambda{config.entropy_weight:g}" in name
         if name.startswith("rice"):
-            assert config["keep_best"] and config["validation_examples"]
-            assert (config["weight_decay"], config["batch_size"]) == (5e-4, 128)
+            assert config.keep_best and config.validation_examples
+            assert (config.weight_decay, config.batch_size) == (5e-4, 128)
         size = {
             "paper": (
                 None,
@@ -118,12 +97,12 @@ def test_every_run_has_its_flags_at_every_scale(scale, study):
             "mini": (5000, "wrn-10-1"),
             "tiny": (512, "small_cnn"),
         }[scale]
-        assert (config["train_examples"], config["network"]) == size
+        assert (config.train_examples, config.network) == size
         if scale == "mini":
-            assert config["epochs"] == 8
+            assert config.epochs == 8
         if scale != "tiny" and "-" in name and name.startswith("svhn"):
-            assert config["dataset"] == "svhn_cropped"
-            assert config["epsilon"] == pytest.approx(4 / 255)
+            assert config.dataset == "svhn_cropped"
+            assert config.epsilon == pytest.approx(4 / 255)
 
 
 def test_protocols_are_those_of_the_flagfiles():
@@ -171,12 +150,9 @@ def test_gradients_are_those_of_the_attacks():
 
 
 def test_timed_generators_keep_the_papers_proportion():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import measuring
-
     from adt_tf import networks
+    from benchmarks import measuring
 
-    sys.path.remove(str(ROOT / "benchmarks"))
     for network, shape, scale in (
         ("wrn-16-4", (32, 32, 3), "mini"),
         ("small_cnn", (8, 8, 1), "tiny"),
@@ -295,13 +271,13 @@ def test_trades_is_attacked_with_the_epsilon_of_table_10(study):
     """At the paper's scale it is trained with 0.031 and attacked with 8/255."""
     made = study("paper")
     run = "trades-adt_exp-beta6"
-    assert made.config(run, 0)["epsilon"] == 0.031
+    assert made.config(run, 0).epsilon == 0.031
     words = attack_runs.command(made, run, 0, "paper").split()
     assert f"--epsilon={8 / 255!r}" in words
     for scale, name in (("paper", "adt_exp"), ("mini", run)):
         text = attack_runs.command(study(scale), name, 0, "paper")
         assert "--epsilon" not in text
-        epsilon = study(scale).config(name, 0)["epsilon"]
+        epsilon = study(scale).config(name, 0).epsilon
         assert epsilon == pytest.approx(8 / 255, rel=1e-6)
 
 

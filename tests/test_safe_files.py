@@ -90,11 +90,15 @@ def problems(tree):
             yield "starts a shell"
 
 
-@pytest.mark.parametrize(
-    "path", SOURCES, ids=lambda path: str(path.relative_to(ROOT))
-)
+# The package's own modules are imported when they are first used, by names
+# that stand in the source.
+ALLOWED = {"adt_tf/__init__.py": ["calls import_module"] * 2}
+
+
+@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in SOURCES])
 def test_no_source_runs_what_it_reads(path):
-    assert list(problems(ast.parse(path.read_text()))) == []
+    found = list(problems(ast.parse((ROOT / path).read_text())))
+    assert found == ALLOWED.get(path, [])
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ class Report:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 "This is no evaluation of this version: it lacks or spoils "
-                f"{error}. Run scripts/evaluate.py again."
+                f"{error}. Run adt-evaluate again."
             ) from error
 
     def to_csv(self) -> str:

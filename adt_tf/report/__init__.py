@@ -140,7 +140,7 @@ def _command(workdirs, output, protocol, num_images, test) -> str:
             f"{argument}, num_images={num_images})"
         )
     parts = [
-        "python scripts/report.py",
+        "adt-report",
         f"--workdirs={shlex.quote(','.join(folders))}",
         f"--output={shlex.quote(str(output))}",
         f"--images={num_images}",

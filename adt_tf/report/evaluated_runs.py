@@ -138,7 +138,7 @@ def _evaluation(
         chosen = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
-            f"scripts/evaluate.py --workdir={folder}{chosen}"
+            f"adt-evaluate --workdir={folder}{chosen}"
             + (
                 f"; or report on what is there: {', '.join(known)}"
                 if known
@@ -150,10 +150,10 @@ def _evaluation(
     missing = [key for key in _DETAILS if key not in result]
     if missing:
         raise ValueError(
-            f"{path} lacks {missing}, which scripts/evaluate.py writes, and "
+            f"{path} lacks {missing}, which adt-evaluate writes, and "
             "`details` of `adt_tf.runs.evaluation_job.assess`. Measure the "
             "run again: "
-            f"scripts/evaluate.py --workdir={folder}"
+            f"adt-evaluate --workdir={folder}"
         )
     if not result["epsilon"] > 0:
         raise ValueError(
@@ -170,7 +170,7 @@ def _check_classifier(folder, path, values, script) -> None:
         raise ValueError(
             f"{path} is about another classifier than the one that is in "
             f"{folder} now. Measure it again: "
-            f"scripts/{script}.py --workdir={folder}"
+            f"adt-{script} --workdir={folder}"
         )
 
 
@@ -238,8 +238,8 @@ def _lint(path: pathlib.Path) -> dict[str, Any] | None:
         values["ok"], values["num_examples"], values["epsilon"], values["seed"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{path} is not what scripts/lint.py writes ({error!r}). Run it "
-            f"again: scripts/lint.py --workdir={path.parent}"
+            f"{path} is not what adt-lint writes ({error!r}). Run it "
+            f"again: adt-lint --workdir={path.parent}"
         ) from error
     _check_classifier(path.parent, path, values, "lint")
     return values

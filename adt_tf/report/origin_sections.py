@@ -127,7 +127,7 @@ def commands(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
     compare = None
     if len(runs) > 1:
         first, second = (_quoted(run.evaluated) for run in runs[:2])
-        compare = f"python scripts/evaluate.py --compare {first} {second}"
+        compare = f"adt-evaluate --compare {first} {second}"
     return {"runs": [_commands(run) for run in runs], "compare": compare}
 
 
@@ -136,7 +136,7 @@ def _commands(run: EvaluatedRun) -> dict[str, Any]:
     if run.flags:
         folder = _quoted(run.folder)
         train = (
-            f"python scripts/train.py --flagfile={folder}/flags.txt "
+            f"adt-train --flagfile={folder}/flags.txt "
             f"--workdir={folder}-again"
         )
     return {
@@ -152,7 +152,7 @@ def _commands(run: EvaluatedRun) -> dict[str, Any]:
 def lint_command(run: EvaluatedRun) -> str:
     """What runs lint on a model."""
     if run.flags:
-        return f"python scripts/lint.py --workdir={_quoted(run.folder)}"
+        return f"adt-lint --workdir={_quoted(run.folder)}"
     return f"adt_tf.lint(classifier, test, epsilon={run.result['epsilon']:g})"
 
 

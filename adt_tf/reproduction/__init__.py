@@ -22,6 +22,6 @@ Modules by role:
 
 from adt_tf.reproduction.catalogue import choose
 from adt_tf.reproduction.plan import describe, reproduce
-from adt_tf.reproduction.study import Configuration, Study
+from adt_tf.reproduction.study import Study
 
-__all__ = ["Configuration", "Study", "choose", "describe", "reproduce"]
+__all__ = ["Study", "choose", "describe", "reproduce"]

@@ -1,11 +1,12 @@
 """Attacks the runs of a study, through `adt_tf.runs.evaluation_job`.
 
-The files are those that scripts/evaluate.py would write with the command that
+The files are those that adt-evaluate would write with the command that
 they hold, evaluation-PROTOCOL.json in the workdir.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import pathlib
 from typing import Any
@@ -15,6 +16,7 @@ from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import evaluation_job, evaluation_settings
 from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.config import Config
 
 
 def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
@@ -26,7 +28,7 @@ def command(study: Study, run: str, seed: int, protocol: str) -> str:
     """Returns the command that measures the same."""
     settings = settings_of(study, run, seed, protocol)
     words = [
-        "python scripts/evaluate.py",
+        "adt-evaluate",
         f"--workdir={study.workdir(run, seed)}",
         f"--protocol={protocol}",
         f"--attacks={','.join(settings['attack_names'])}",
@@ -83,7 +85,7 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     test = study.test_data(run, seed, settings["test_examples"])
     attacks = evaluation_job.build_attacks(
         settings["attack_names"],
-        config["epsilon"],
+        config.epsilon,
         test,
         width_factor=scale.attack_width_factor,
     )
@@ -97,8 +99,8 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
         details={
             "command": command(study, run, seed, protocol),
             "protocol": protocol,
-            "method": config["method"],
-            "network": config["network"],
+            "method": config.method,
+            "network": config.network,
             **settings,
         },
         independent=True,
@@ -106,11 +108,13 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     gc.collect()
 
 
-def _config(study: Study, run: str, seed: int) -> dict[str, Any]:
-    """Returns the values of a run's flags, with the epsilon of its attacks."""
+def _config(study: Study, run: str, seed: int) -> Config:
+    """Returns a run's configuration, with the epsilon of its attacks."""
     config = study.config(run, seed)
     epsilon = _attack_epsilon(study, run)
-    return config if epsilon is None else config | {"epsilon": epsilon}
+    if epsilon is None:
+        return config
+    return dataclasses.replace(config, epsilon=epsilon)
 
 
 def _attack_epsilon(study: Study, run: str) -> float | None:

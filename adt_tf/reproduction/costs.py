@@ -10,18 +10,20 @@ steps, or of gradients of one image, times that.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 import pathlib
 import re
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from adt_tf import attacks
 from adt_tf.files import write_text
 from adt_tf.reproduction import stopwatch
+from adt_tf.runs.config import Config
 
 #: What decides how long a step takes.
 _OF_A_STEP = (
@@ -75,23 +77,21 @@ class Book:
         if self._path.is_file():
             self._values |= json.loads(self._path.read_text())
 
-    def step(self, config: dict[str, Any]) -> Cost | None:
+    def step(self, config: Config) -> Cost | None:
         """Returns the cost of a training step, or None if it is not known."""
         known = self._values["steps"].get(_step_key(config))
         if known:
             return Cost(**known)
         return self._measure_step(config) if self._measure else None
 
-    def gradient(self, config: dict[str, Any]) -> Cost | None:
+    def gradient(self, config: Config) -> Cost | None:
         """Returns the cost of a gradient of one image, or None."""
-        known = self._values["gradients"].get(config["network"])
+        known = self._values["gradients"].get(config.network)
         if known:
             return Cost(**known)
         return self._measure_gradient(config) if self._measure else None
 
-    def note_step(
-        self, config: dict[str, Any], seconds: float, source: str
-    ) -> None:
+    def note_step(self, config: Config, seconds: float, source: str) -> None:
         """Keeps the cost of a step, unless a smaller one is known.
 
         What else a machine does can only make a step longer.
@@ -101,24 +101,25 @@ class Book:
         if not known or seconds < known["seconds"]:
             self._note("steps", key, seconds, source)
 
-    def _measure_step(self, config: dict[str, Any]) -> Cost:
+    def _measure_step(self, config: Config) -> Cost:
         """Takes a few steps of a run, on random images of its size."""
         print(
-            f"Timing a step of {config['method']} on {config['network']}",
+            f"Timing a step of {config.method} on {config.network}",
             flush=True,
         )
         images = _images_to_time(config)
-        timed = stopwatch.time_steps({"run": {**config, "batch_size": images}})
-        seconds = timed["run"].min() * config["batch_size"] / images
+        smaller = dataclasses.replace(config, batch_size=images)
+        timed = stopwatch.time_steps({"run": smaller})
+        seconds = timed["run"].min() * config.batch_size / images
         source = f"measured on {images} random images"
         self.note_step(config, seconds, source)
         return Cost(seconds, source)
 
-    def _measure_gradient(self, config: dict[str, Any]) -> Cost:
+    def _measure_gradient(self, config: Config) -> Cost:
         """Runs PGD for a few steps on the run's network."""
         images = _images_to_time(config)
         classifier, x, y = stopwatch.classifier_and_batch(config, images)
-        attack = attacks.pgd(config["epsilon"], num_steps=5)
+        attack = attacks.pgd(config.epsilon, num_steps=5)
         seconds = []
         for _ in range(3):
             start = time.perf_counter()
@@ -127,7 +128,7 @@ class Book:
         # Two more passes judge the images, without a gradient.
         cost = min(seconds[1:]) / images / (5 + 2 / 3)
         source = f"measured on {images} random images"
-        self._note("gradients", config["network"], cost, source)
+        self._note("gradients", config.network, cost, source)
         gc.collect()
         return Cost(cost, source)
 
@@ -171,15 +172,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def _step_key(config: dict[str, Any]) -> str:
-    given = [(k, config[k]) for k in _OF_A_STEP if config[k] is not None]
-    # TRADES' loss costs the same with any weight.
-    return " ".join(k if k == "beta" else f"{k}={v}" for k, v in given)
+def _step_key(config: Config) -> str:
+    values = {name: getattr(config, name) for name in _OF_A_STEP}
+    return " ".join(
+        # TRADES' loss costs the same with any weight.
+        name if name == "beta" else f"{name}={value}"
+        for name, value in values.items()
+        if value is not None
+    )
 
 
-def _images_to_time(config: dict[str, Any]) -> int:
+def _images_to_time(config: Config) -> int:
     """A full batch, or two images where that would take minutes."""
     if tf.config.list_logical_devices("GPU"):
-        return config["batch_size"]
-    wide = re.fullmatch(r"wrn-\d+-(\d+)", config["network"])
-    return 2 if wide and int(wide[1]) > 4 else config["batch_size"]
+        return config.batch_size
+    wide = re.fullmatch(r"wrn-\d+-(\d+)", config.network)
+    return 2 if wide and int(wide[1]) > 4 else config.batch_size

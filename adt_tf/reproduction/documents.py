@@ -38,7 +38,7 @@ def write(
     scale = study.scale
     given = [flag for flag in study.flags if "data_dir" not in flag]
     command = [
-        "python scripts/reproduce.py",
+        "adt-reproduce",
         f"--target={name}",
         f"--scale={scale.name}",
         *given,

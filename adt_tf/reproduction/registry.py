@@ -36,7 +36,7 @@ class StudyRun:
     attack_epsilon: float | None = None
 
     def arguments(self, scale: Scale) -> list[str]:
-        """The flags of scripts/train.py, but for workdir, seed and data."""
+        """Returns the flags of adt-train, but for workdir, seed and data."""
         if scale.folder is None:
             return [f"--flagfile=flags/{self.flagfile}.flags", *self.flags]
         numbers = {

@@ -13,6 +13,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from adt_tf.runs import protocols
+from adt_tf.runs.config import Config
+
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
@@ -63,14 +66,20 @@ class Scale:
     num_samples: int = 50
     timing: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def timed(self, config: Config) -> Config:
+        """Returns a run's configuration with the flags for Figure 7.
 
-#: As flags/protocols has them.
-_ATTACKS = {
-    "paper": ("fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "fea"),
-    "spsa": ("spsa-256", "spsa-512", "spsa-1024", "spsa-2048"),
-    "distributional": ("pgd-20", "exp", "exp-am", "imp-am"),
-    "rice": ("pgd-10", "pgd-20", "pgd-100"),
-}
+        A method that has no generator takes none of its flags.
+        """
+        changes = {
+            name: value
+            for name, value in self.timing.items()
+            if getattr(config, name) is not None
+        }
+        return dataclasses.replace(config, **changes)
+
+
+_PROTOCOLS = ("paper", "spsa", "distributional", "rice")
 
 
 def _protocols(
@@ -83,12 +92,12 @@ def _protocols(
         name: Protocol(
             {
                 attack: replaced.get(attack, attack)
-                for attack in attacks
+                for attack in protocols.attacks_of(name)
                 if replaced.get(attack, attack)
             },
             spsa_examples if name == "spsa" else test_examples,
         )
-        for name, attacks in _ATTACKS.items()
+        for name in _PROTOCOLS
     }
 
 

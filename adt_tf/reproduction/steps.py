@@ -17,6 +17,7 @@ from adt_tf.reproduction import attack_runs, costs, train_runs
 from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.measurements import Measurement
 from adt_tf.reproduction.study import Study
+from adt_tf.runs.config import Config
 from adt_tf.runs.evaluation_settings import GENERATORS
 
 _TRAIN_SIZES = {
@@ -72,7 +73,7 @@ def _train(study: Study, run: str, seed: int) -> Step:
     def estimate(book):
         config = study.config(run, seed)
         cost = book.step(config)
-        epochs = config["epochs"] - train_runs.epochs_done(
+        epochs = config.epochs - train_runs.epochs_done(
             study.workdir(run, seed)
         )
         count = epochs * _steps_per_epoch(config)
@@ -99,9 +100,7 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
         cost = book.gradient(config)
         if cost is None:
             return None
-        count = rules.test_examples or _TEST_SIZES.get(
-            config["dataset"], 10_000
-        )
+        count = rules.test_examples or _TEST_SIZES.get(config.dataset, 10_000)
         each = sum(map(costs.gradients_of, rules.attacks.values()))
         seconds = count * each * cost.seconds
         reason = (
@@ -133,12 +132,7 @@ def _measure(study: Study, measurement: Measurement) -> Step:
             (measurement.runs or ("at_pgd",))[0], study.seeds[0]
         )
         if measurement.steps:
-            config = config | {
-                k: v
-                for k, v in study.scale.timing.items()
-                if config[k] is not None
-            }
-            cost = book.step(config)
+            cost = book.step(study.scale.timed(config))
             # All five methods together take some eight times AT-PGD's step.
             return cost and (
                 8 * measurement.steps * cost.seconds,
@@ -159,8 +153,8 @@ def _measure(study: Study, measurement: Measurement) -> Step:
     )
 
 
-def _steps_per_epoch(config: dict[str, Any]) -> int:
-    size = config["train_examples"]
+def _steps_per_epoch(config: Config) -> int:
+    size = config.train_examples
     if size is None:
-        size = _TRAIN_SIZES[config["dataset"]] - config["validation_examples"]
-    return size // config["batch_size"]
+        size = _TRAIN_SIZES[config.dataset] - config.validation_examples
+    return size // config.batch_size

@@ -8,6 +8,7 @@ Images are random and of the data set's size: no data set is needed.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import networks
+from adt_tf.runs.config import Config
 from adt_tf.runs.experiment import Experiment
 
 _SHAPES = {"digits": (8, 8, 1)}
@@ -24,7 +26,7 @@ _CLASSES = {"cifar100": 100}
 
 
 def time_steps(
-    configs: Mapping[str, dict[str, Any]], rounds: int = 2
+    configs: Mapping[str, Config], rounds: int = 2
 ) -> dict[str, np.ndarray]:
     """Returns the seconds of a training step [rounds] of each run.
 
@@ -43,34 +45,32 @@ def time_steps(
 
 
 def classifier_and_batch(
-    config: dict[str, Any], num_images: int
+    config: Config, num_images: int
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     """An untrained classifier of a run, with random images and labels."""
     shape, classes = _sizes(config)
     classifier = networks.get(
-        config["network"], input_shape=shape, num_classes=classes
+        config.network, input_shape=shape, num_classes=classes
     )
     return classifier, *_batch(config, num_images)
 
 
-def _sizes(config: dict[str, Any]) -> tuple[tuple[int, int, int], int]:
+def _sizes(config: Config) -> tuple[tuple[int, int, int], int]:
     """Of the images of a run's data set: their shape and their classes."""
-    name = config["dataset"]
+    name = config.dataset
     return _SHAPES.get(name, (32, 32, 3)), _CLASSES.get(name, 10)
 
 
-def _batch(
-    config: dict[str, Any], num_images: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _batch(config: Config, num_images: int) -> tuple[np.ndarray, np.ndarray]:
     shape, classes = _sizes(config)
     x = np.random.default_rng(0).uniform(size=(num_images, *shape))
     y = np.arange(num_images) % classes
     return x.astype("float32"), y.astype("int32")
 
 
-def _build(config: dict[str, Any]) -> tuple[Experiment, np.ndarray, np.ndarray]:
+def _build(config: Config) -> tuple[Experiment, np.ndarray, np.ndarray]:
     shape, classes = _sizes(config)
-    count = 2 * max(config["batch_size"], classes)
+    count = 2 * max(config.batch_size, classes)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "random.npz"
         np.savez(
@@ -79,13 +79,13 @@ def _build(config: dict[str, Any]) -> tuple[Experiment, np.ndarray, np.ndarray]:
             labels=np.arange(count) % classes,
         )
         experiment = Experiment.from_config(
-            {
-                **config,
-                "dataset": str(file),
-                "augment": False,
-                "train_examples": None,
-                "validation_examples": 0,
-                "keep_best": False,
-            }
+            dataclasses.replace(
+                config,
+                dataset=str(file),
+                augment=False,
+                train_examples=None,
+                validation_examples=0,
+                keep_best=False,
+            )
         )
-    return experiment, *_batch(config, config["batch_size"])
+    return experiment, *_batch(config, config.batch_size)

@@ -1,8 +1,8 @@
 """What a reproduction is made of: a scale, a directory, seeds and flags.
 
-    study = Study(scales.get("tiny"), "build/tiny", configure)
+    study = Study(scales.get("tiny"), "build/tiny")
     study.workdir("at_pgd", seed=0)       # build/tiny/runs/at_pgd
-    study.config("at_pgd", seed=0)        # the flags of that run, as a dict
+    study.config("at_pgd", seed=0)        # the configuration of that run
 
 Targets share runs, and so their workdirs: Table 1's AT-PGD is Figure 2's.
 """
@@ -11,28 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from adt_tf import data
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.scales import Scale
 from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.config import Config
 
 #: From a row's label to its run.
 Rows = Mapping[str, str | None]
-
-
-class Configuration(NamedTuple):
-    """The flags of a run, parsed.
-
-    Attributes:
-        values: As `Experiment.from_config` takes them.
-        claim: Makes a workdir with these flags; refuses another run's.
-    """
-
-    values: dict[str, Any]
-    claim: Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +31,6 @@ class Study:
     Args:
         scale: Its size.
         output: Its directory: runs/, measurements/, and what the targets write.
-        configure: From the arguments of scripts/train.py to a configuration.
         seeds: Every run of a table is trained with each of them; a figure is
             about the first.
         flags: For every run, after all others, such as `--data_dir=DIR`.
@@ -51,7 +39,6 @@ class Study:
 
     scale: Scale
     output: pathlib.Path
-    configure: Callable[[Sequence[str]], Configuration]
     seeds: tuple[int, ...] = (0,)
     flags: tuple[str, ...] = ()
     rows: tuple[str, ...] | None = None
@@ -78,20 +65,16 @@ class Study:
         return self.output / "runs" / f"{run}{suffix}"
 
     def arguments(self, run: str, seed: int) -> list[str]:
-        """The flags of scripts/train.py for a run, but for its workdir."""
+        """Returns the flags of adt-train for a run, but for its workdir."""
         return [
             *registry.RUNS[run].arguments(self.scale),
             *([f"--seed={seed}"] if seed else []),
             *self.flags,
         ]
 
-    def configuration(self, run: str, seed: int) -> Configuration:
-        """The parsed flags of a run."""
-        return self.configure(self.arguments(run, seed))
-
-    def config(self, run: str, seed: int) -> dict[str, Any]:
-        """The values of the flags of a run."""
-        return self.configuration(run, seed).values
+    def config(self, run: str, seed: int) -> Config:
+        """Returns the configuration of a run."""
+        return Config.parse(self.arguments(run, seed))
 
     def classifier(self, run: str, seed: int) -> Any:
         """Loads what a finished run has trained."""
@@ -105,7 +88,7 @@ class Study:
 
     def epsilon(self, run: str) -> float:
         """The radius that a run was trained for."""
-        return self.config(run, self.seeds[0])["epsilon"]
+        return self.config(run, self.seeds[0]).epsilon
 
     def images(self, figure: str, run: str) -> data.ImageData:
         """The test examples that a figure is about."""

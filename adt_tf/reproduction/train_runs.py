@@ -10,8 +10,10 @@ from typing import Any
 from adt_tf import data
 from adt_tf.reproduction import costs
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import claiming
 from adt_tf.runs import workdir as workdirs
 from adt_tf.runs.checkpoints import Checkpoints
+from adt_tf.runs.config import FLAGS_FILE
 from adt_tf.runs.experiment import Experiment
 
 
@@ -20,29 +22,25 @@ def is_trained(study: Study, run: str, seed: int) -> bool:
     workdir = study.workdir(run, seed)
     if not (workdir / workdirs.CLASSIFIER).is_file():
         return False
-    if (workdir / "flags.txt").is_file():
-        study.configuration(run, seed).claim(str(workdir))
+    if (workdir / FLAGS_FILE).is_file():
+        claiming.claim(workdir, study.config(run, seed))
     return True
 
 
 def train(study: Study, run: str, seed: int) -> None:
     """Trains what is missing of a run; notes the seconds of its steps."""
-    configuration = study.configuration(run, seed)
-    workdir = study.workdir(run, seed)
+    config, workdir = study.config(run, seed), study.workdir(run, seed)
     if is_trained(study, run, seed):
         return
-    config = configuration.values
     experiment = Experiment.from_config(config)
-    configuration.claim(str(workdir))
+    claiming.claim(workdir, config)
     # Of a run that goes on it is not known here how many steps were done.
     is_new = not (workdir / "checkpoints").exists()
     start = time.time()
     experiment.train(workdir)
     if is_new:
-        steps = data.steps_per_epoch(
-            experiment.train_data, config["batch_size"]
-        )
-        seconds = (time.time() - start) / (config["epochs"] * steps)
+        steps = data.steps_per_epoch(experiment.train_data, config.batch_size)
+        seconds = (time.time() - start) / (config.epochs * steps)
         costs.Book(study.output).note_step(
             config, seconds, f"run {workdir.name}"
         )

@@ -1,5 +1,6 @@
 """A workdir that a run has to itself, and that leads nowhere else.
 
+claiming.claim("build/run", config)      # its flags.txt, or a refusal
 with claiming.claimed("build/run", writes=True):
     ...                                  # train
 """
@@ -12,6 +13,9 @@ import os
 import pathlib
 from collections.abc import Iterator
 
+from adt_tf import files
+from adt_tf.runs.config import FLAGS_FILE, Config
+
 try:
     import fcntl
 except ImportError:  # not a Unix: there two processes are not told apart
@@ -21,6 +25,36 @@ LOCK = ".lock"
 # What a run adds to or deletes from, where it would follow a link.
 _DIRECTORIES = ("checkpoints", "tensorboard")
 _FILES = ("metrics.csv", LOCK)
+
+
+def claim(workdir: str | pathlib.Path, config: Config) -> None:
+    """Makes the workdir of a run and writes its flags; refuses another run's.
+
+    Args:
+        workdir: The directory.
+        config: The run's.
+    """
+    path = pathlib.Path(workdir) / FLAGS_FILE
+    if path.exists():
+        ours = config.deciding_flags()
+        theirs = Config.from_workdir(
+            workdir, data_dir=config.data_dir
+        ).deciding_flags()
+        if ours != theirs:
+            raise ValueError(
+                f"{path} holds another configuration, so nothing was changed. "
+                f"There, not here: {sorted(theirs - ours)}; here, not there: "
+                f"{sorted(ours - theirs)}. Choose another --workdir."
+            )
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A process that was killed here has left its own part of a file.
+    if not all(files.is_leftover(p) for p in path.parent.iterdir()):
+        raise ValueError(
+            f"{path.parent} is not empty and is no run's workdir, so nothing "
+            "was changed. Choose another --workdir."
+        )
+    files.write_text(path, config.to_flags())
 
 
 @contextlib.contextmanager
@@ -69,8 +103,8 @@ def _refuse_links(workdir: pathlib.Path) -> None:
         if directory.is_dir() and not directory.is_symlink()
         for path in directory.iterdir()
     ]
-    files = [workdir / name for name in _FILES]
-    for path in [*directories, *files, *inside]:
+    plain_files = [workdir / name for name in _FILES]
+    for path in [*directories, *plain_files, *inside]:
         if path.is_symlink():
             raise ValueError(
                 f"{path} is a symbolic link, through which a run would write "

@@ -1,4 +1,4 @@
-"""An evaluation by names, with its files: what scripts/evaluate.py does.
+"""An evaluation by names, with its files: what adt-evaluate does.
 
     chosen = build_attacks(["pgd-20", "fea"], 8 / 255, test)
     assess(classifier, test, chosen, "evaluation.json", details={...})
@@ -22,6 +22,7 @@ from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
 from adt_tf.files import write_text
 from adt_tf.runs import provenance, workdir
+from adt_tf.runs.config import Config
 
 
 def build_attacks(
@@ -192,7 +193,7 @@ def assess(
 
 
 def assess_experiment(
-    config: dict[str, Any],
+    config: Config,
     classifier: Any,
     test: data.ImageData,
     chosen: Sequence[Attack],
@@ -205,7 +206,7 @@ def assess_experiment(
     """Assesses, with amortised attacks trained on the experiment's images.
 
     Args:
-        config: The experiment's, as `adt_tf.runs.workdir` reads it.
+        config: The experiment's.
         classifier: As in `assess`, and so are the others.
         test: The examples.
         chosen: The attacks.
@@ -214,14 +215,17 @@ def assess_experiment(
         details: Joined by what the configuration says, and the commit.
         **arguments: Of `adt_tf.evaluate`, but for the seed.
     """
-    told = {name: config[name] for name in ("dataset", "data_dir", "epsilon")}
+    told = {
+        name: getattr(config, name)
+        for name in ("dataset", "data_dir", "epsilon")
+    }
     with trained_generators(
         chosen,
         classifier,
-        lambda: workdir.load_data(config, "train", config["train_examples"]),
+        lambda: workdir.load_data(config, "train", config.train_examples),
         epochs=attack_epochs,
         directory=checked_output(output).parent,
-        seed=config["seed"],
+        seed=config.seed,
     ):
         return assess(
             classifier,
@@ -229,7 +233,7 @@ def assess_experiment(
             chosen,
             output,
             details={**details, **told, "commit": provenance.commit()},
-            seed=config["seed"],
+            seed=config.seed,
             **arguments,
         )
 
@@ -270,7 +274,7 @@ def read(
         flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
-            f"scripts/evaluate.py --workdir={path.parent}{flag}"
+            f"adt-evaluate --workdir={path.parent}{flag}"
         )
     try:
         values = json.loads(path.read_text())

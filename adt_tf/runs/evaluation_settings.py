@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adt_tf.runs.config import Config
+
 #: Attacks whose generators are trained before they attack.
 GENERATORS = ("exp-am", "imp-am")
 
 
 def describe(
-    config: Mapping[str, Any],
+    config: Config,
     attack_names: Sequence[str],
     *,
     classifier: str | None,
@@ -30,7 +32,7 @@ def describe(
     """Returns the settings of an evaluation.
 
     Args:
-        config: The experiment's values; its data set, epsilon and seed count,
+        config: The experiment's; its data set, epsilon and seed count,
             and for generators the number of training examples.
         attack_names: Names as `adt_tf.attacks.get` takes them.
         classifier: The fingerprint of the classifier's file.
@@ -44,9 +46,8 @@ def describe(
 
     Example:
 
-    >>> config = {"dataset": "digits", "epsilon": 0.1, "seed": 0}
     >>> settings = describe(
-    ...     config, ["PGD-20"], classifier="9f0c", attack_epochs=5
+    ...     Config(), ["PGD-20"], classifier="9f0c", attack_epochs=5
     ... )
     >>> settings["attack_names"], settings["attack_epochs"]
     (['pgd-20'], None)
@@ -57,12 +58,14 @@ def describe(
         "attack_names": names,
         "attack_epochs": attack_epochs if trains else None,
         "attack_width_factor": attack_width_factor if trains else None,
-        "train_examples": config["train_examples"] if trains else None,
+        "train_examples": config.train_examples if trains else None,
         "test_examples": test_examples,
         "independent": independent,
         "classifier": classifier,
         "source": source,
-        **{name: config[name] for name in ("dataset", "epsilon", "seed")},
+        "dataset": config.dataset,
+        "epsilon": config.epsilon,
+        "seed": config.seed,
     }
 
 

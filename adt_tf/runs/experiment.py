@@ -1,6 +1,6 @@
 """One training run from a configuration, kept in a workdir.
 
-    run = Experiment.from_config(config)         # the flags, as a dict
+    run = Experiment.from_config(Config(method="at_pgd"))
     run.train("build/run")                       # goes on where it stopped
 
 Everything is built, and all input checked, before a file is written.
@@ -21,24 +21,10 @@ from adt_tf.optimizers import SGD, innermost
 from adt_tf.runs import claiming, provenance, strategies
 from adt_tf.runs import workdir as workdirs
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
+from adt_tf.runs.config import Config
 from adt_tf.runs.training import train_to_the_end
 from adt_tf.trainer import AdversarialTrainer
 
-_METHOD_ARGUMENTS = (
-    "epsilon",
-    "num_steps",
-    "step_size",
-    "num_samples",
-    "sample_chunk",
-    "entropy_weight",
-    "entropy_reduction",
-    "entropy_threshold",
-    "gradient_decay",
-    "beta",
-    "pairing_weight",
-    "label_smoothing",
-    "width_factor",
-)
 # By --on_nonfinite.
 _MAX_ROLLBACKS = {"stop": 0, "rollback": 3}
 
@@ -77,115 +63,86 @@ class Experiment:
     max_rollbacks: int = 0
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Experiment:
-        """Builds a run from the values of the flags in scripts/common.py."""
+    def from_config(cls, config: Config) -> Experiment:
+        """Builds a run from its configuration."""
         # First of all: other machines are to be met before anything is done.
-        strategy = strategies.get(config["distribute"])
-        if (
-            strategies.is_multiworker(strategy)
-            and config["on_nonfinite"] == "rollback"
-        ):
-            raise ValueError(
-                "--on_nonfinite=rollback needs all devices in one process: "
-                "with --distribute=multiworker use --on_nonfinite=stop."
-            )
+        strategy = strategies.get(config.distribute)
         strategies.check_divisible(
             strategy,
-            batch_size=config["batch_size"],
-            validation_examples=config["validation_examples"],
+            batch_size=config.batch_size,
+            validation_examples=config.validation_examples,
         )
-        same = {k: config[k] for k in set(config) - {"data_dir", "download"}}
+        same = dataclasses.replace(config, data_dir=None, download=False)
         strategies.check_equal(
-            strategy, "flags", zlib.crc32(repr(sorted(same.items())).encode())
+            strategy, "flags", zlib.crc32(same.to_flags().encode())
         )
-        with strategy.scope(), precision.policy(config["precision"]):
+        with strategy.scope(), precision.policy(config.precision):
             return cls._from_config(config)
 
     @classmethod
-    def _from_config(cls, config: dict[str, Any]) -> Experiment:
-        for name in ("epochs", "batch_size"):
-            if config[name] < 1:
-                raise ValueError(
-                    f"--{name} must be at least 1. Received: {config[name]}"
-                )
-        for name in ("learning_rate", "weight_decay", "epsilon_warmup"):
-            if config[name] < 0:
-                raise ValueError(
-                    f"--{name} must not be negative. Received: {config[name]}"
-                )
-        if config["keep_best"] and not config["validation_examples"]:
-            raise ValueError(
-                "--keep_best chooses by a part held out of the training set: "
-                "say how large, as in --validation_examples=1000."
-            )
+    def _from_config(cls, config: Config) -> Experiment:
         policy = Policy(
-            config["checkpoint_steps"],
-            config["checkpoint_minutes"],
-            config["keep_checkpoints"],
+            config.checkpoint_steps,
+            config.checkpoint_minutes,
+            config.keep_checkpoints,
         )
-        arguments = {
-            name: config[name]
-            for name in _METHOD_ARGUMENTS
-            if config[name] is not None
-        }
-        taken = methods.arguments(config["method"])
-        train_data = workdirs.load_data(
-            config, "train", config["train_examples"]
-        )
+        arguments = config.method_arguments()
+        taken = methods.arguments(config.method)
+        train_data = workdirs.load_data(config, "train", config.train_examples)
         for name, value in (
             ("input_shape", train_data.input_shape),
-            ("seed", config["seed"]),
+            ("seed", config.seed),
         ):
             if name in taken:
                 arguments[name] = value
-        method = methods.get(config["method"], **arguments)
-        held_out = config["validation_examples"]
+        method = methods.get(config.method, **arguments)
+        held_out = config.validation_examples
         validation = (
             workdirs.load_data(config, "validation") if held_out else None
         )
         classifier = networks.get(
-            config["network"],
+            config.network,
             input_shape=train_data.input_shape,
             num_classes=train_data.num_classes,
-            seed=config["seed"],
+            seed=config.seed,
         )
         trainer = AdversarialTrainer(
             classifier,
             method.attack,
             method.loss,
-            seed=config["seed"],
-            outer_samples=config["outer_samples"],
+            seed=config.seed,
+            outer_samples=config.outer_samples,
         )
-        steps = data.steps_per_epoch(train_data, config["batch_size"])
+        steps = data.steps_per_epoch(train_data, config.batch_size)
         jit = {"auto": "auto", "true": True, "false": False}
         trainer.compile(
             SGD(
                 _schedule(config, steps),
-                momentum=config["momentum"],
-                l2=config["weight_decay"],
-                use_ema=config["ema_momentum"] is not None,
+                momentum=config.momentum,
+                l2=config.weight_decay,
+                use_ema=config.ema_momentum is not None,
                 ema_momentum=0.99
-                if config["ema_momentum"] is None
-                else config["ema_momentum"],
+                if config.ema_momentum is None
+                else config.ema_momentum,
             ),
-            jit_compile=jit[config["jit_compile"]],
+            jit_compile=jit[config.jit_compile],
         )
-        augment = config["augment"]
+        augment = config.augment
         if augment is None:
-            augment = data.default_augment(config["dataset"])
+            augment = data.default_augment(config.dataset)
         return cls(
             trainer,
             train_data,
             validation,
-            config["epochs"],
-            config["batch_size"],
-            config["seed"],
+            config.epochs,
+            config.batch_size,
+            config.seed,
             augment,
-            config["keep_best"],
-            config["epsilon_warmup"],
-            config["epsilon"],
+            config.keep_best,
+            config.epsilon_warmup,
+            config.epsilon,
             policy,
-            _MAX_ROLLBACKS[config["on_nonfinite"]],
+            _MAX_ROLLBACKS[config.on_nonfinite],
         )
 
     @property
@@ -259,20 +216,8 @@ class Experiment:
         ]
 
 
-def _schedule(config: dict[str, Any], steps: int) -> Any:
-    rate = config["learning_rate"]
-    try:
-        drops = [int(epoch) for epoch in config["drop_after"]]
-    except ValueError as error:
-        raise ValueError(
-            "--drop_after must be whole numbers of epochs, as in 100,150. "
-            f"Received: {','.join(config['drop_after'])}"
-        ) from error
-    if drops != sorted(set(drops)) or min(drops, default=1) < 1:
-        raise ValueError(
-            "--drop_after must be increasing numbers of epochs from 1 on, as "
-            f"in 100,150. Received: {','.join(config['drop_after'])}"
-        )
+def _schedule(config: Config, steps: int) -> Any:
+    rate, drops = config.learning_rate, config.drop_after
     if not drops:
         return rate
     # Keras keeps the first rate while iterations <= boundary; step n is taken

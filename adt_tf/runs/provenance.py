@@ -104,7 +104,7 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
         return entries
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{path} is not what scripts/train.py writes ({error!r}). Delete "
+            f"{path} is not what adt-train writes ({error!r}). Delete "
             "it: a result only loses the record of its origin."
         ) from error
 

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 
 from adt_tf import data, files
+from adt_tf.runs.config import FLAGS_FILE, Config
 from adt_tf.serving import loading, saved_model
 
 CLASSIFIER = "classifier.keras"
@@ -26,7 +27,7 @@ PROVENANCE = "provenance.json"
 
 def export(
     workdir: str | pathlib.Path,
-    config: dict[str, Any],
+    config: Config,
     *,
     output: str | None = None,
 ) -> None:
@@ -66,41 +67,41 @@ def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
     if not path.is_file():
         raise ValueError(
             f"{path} does not exist: the run has not finished. Train it with "
-            "scripts/train.py first."
+            "adt-train first."
         )
     return loading.load(classifier_path(workdir))
 
 
 def load_any(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
     """Loads the classifier of a workdir, a .keras file or a SavedModel."""
-    if (pathlib.Path(path) / "flags.txt").is_file():
+    if (pathlib.Path(path) / FLAGS_FILE).is_file():
         return load_classifier(path)
     return loading.load(path, probabilities=probabilities)
 
 
 def load_data(
-    config: dict[str, Any], split: str, num_examples: int | None = None
+    config: Config, split: str, num_examples: int | None = None
 ) -> data.ImageData:
     return data.load(
-        config["dataset"],
+        config.dataset,
         split=split,
-        data_dir=config["data_dir"],
+        data_dir=config.data_dir,
         num_examples=num_examples,
-        validation_examples=config["validation_examples"],
-        seed=config["seed"],
-        download=config["download"],
+        validation_examples=config.validation_examples,
+        seed=config.seed,
+        download=config.download,
     )
 
 
 def load_test_data(
-    config: dict[str, Any], num_examples: int | None = None
+    config: Config, num_examples: int | None = None
 ) -> data.ImageData:
     """Loads the test split; says so where it is but a part of a file."""
     test = load_data(config, "test", num_examples)
-    share = data.test_share(config["dataset"])
+    share = data.test_share(config.dataset)
     if share:
         print(
-            f"{config['dataset']} has no test split, so {share[0]} of its "
+            f"{config.dataset} has no test split, so {share[0]} of its "
             f"{share[1]} examples are taken for it; saved as x_test and "
             "y_test all of them are."
         )

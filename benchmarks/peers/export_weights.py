@@ -10,32 +10,50 @@ project's own environment; the file is read by weights.py in the other one.
 
 import json
 import pathlib
-import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import common  # noqa: E402
+from adt_tf.cli import command
+from adt_tf.cli.flags import OF_EVALUATION, config_of_run, define_config
+from adt_tf.cli.quiet_import import import_tensorflow
 
 FRESH = ["explicit_generator", "implicit_generator", "posterior"]
 
-common.define_experiment_flags()
-flags.adopt_module_key_flags(common)
-flags.DEFINE_string("workdir", None, "The run whose classifier to write.")
-flags.DEFINE_enum("fresh", None, FRESH, "Or: a network with random weights.")
-flags.DEFINE_integer("examples", 1000, "Test images, or random inputs.")
-flags.DEFINE_list("input_shape", ["32", "32", "3"], "Of --fresh's images.")
-flags.DEFINE_float("twin_width_factor", 0.125, "Of --fresh's widths.")
-flags.DEFINE_string("output", None, "The .npz file to write.")
-flags.mark_flag_as_required("output")
+FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "workdir", None, "The run whose classifier to write.", flag_values=FLAGS
+)
+flags.DEFINE_enum(
+    "fresh",
+    None,
+    FRESH,
+    "A network with random weights in its place.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "examples", 1000, "Test images, or random inputs.", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "input_shape",
+    ["32", "32", "3"],
+    "Shape of --fresh's images.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "twin_width_factor",
+    0.125,
+    "Factor of --fresh's widths.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output", None, "The .npz file to write.", flag_values=FLAGS
+)
+define_config(FLAGS, shown=OF_EVALUATION)
 
 
 def from_workdir(values) -> tuple:
     """Returns the details, the model, its inputs and the labels of a run."""
-    common.read_workdir(values.workdir)
-    config = common.experiment_config()
+    config = config_of_run(values, values.workdir)
     from adt_tf import data
     from adt_tf.runs import workdir
 
@@ -44,15 +62,15 @@ def from_workdir(values) -> tuple:
     images, labels = data.as_arrays(test)
     images, labels = images[: values.examples], labels[: values.examples]
     details = {
-        "network": config["network"],
+        "network": config.network,
         "settings": {
             "input_shape": list(classifier.input_shape[1:]),
             "num_classes": classifier.output_shape[-1],
         },
         "workdir": values.workdir,
-        "method": config["method"],
+        "method": config.method,
         "dataset": test.name,
-        "epsilon": config["epsilon"],
+        "epsilon": config.epsilon,
     }
     return details, classifier, [images], labels
 
@@ -89,9 +107,10 @@ def from_scratch(values) -> tuple:
 
 def main() -> None:
     """Writes the file."""
-    values = flags.FLAGS
+    values, output = FLAGS, command.required(FLAGS, "output")
     if (values.workdir is None) == (values.fresh is None):
         raise ValueError("Give either --workdir or --fresh.")
+    import_tensorflow()
     build = from_scratch if values.workdir is None else from_workdir
     details, network, inputs, labels = build(values)
     import numpy as np
@@ -108,7 +127,7 @@ def main() -> None:
         for variable in layer.weights:
             key = f"weights/{layer.name}/{variable.name}"
             arrays[key] = np.asarray(variable)
-    path = pathlib.Path(values.output)
+    path = pathlib.Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         np.savez(file, **arrays)
@@ -116,4 +135,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    command.run("export_weights.py", __doc__, FLAGS, main)

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import sys
 
 import keras
 import numpy as np
@@ -11,7 +10,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import evaluation
-from tests.support.in_process import SCRIPTS
+from adt_tf.runs.config import Config
 from tests.support.models import make_convolutional
 
 TINY = [
@@ -173,12 +172,7 @@ def data_sets(folder):
 
 def resolved(*arguments):
     """The flags.txt of a run."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        import common
-    finally:
-        sys.path.remove(str(SCRIPTS))
-    return common.resolved_flags(common.parse_experiment(arguments))
+    return Config.parse(arguments).to_flags()
 
 
 def workdirs(folder):
@@ -228,4 +222,10 @@ def workdirs(folder):
         "other seed": {**evaluated, "seed": 7},
     }.items():
         (folder / f"{name}.json").write_text(json.dumps(value))
-    (folder / "other.flags").write_text("--epsilon=0.1\n--frobnicate=1\n")
+    for name, text in {
+        "other": "--epsilon=0.1\n--frobnicate=1\n",
+        "dangling": "--flagfile=gone.flags\n",
+        "circle": "--flagfile=round.flags\n",
+        "round": "--flagfile=circle\n",
+    }.items():
+        (folder / f"{name}.flags").write_text(text)

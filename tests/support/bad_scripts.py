@@ -22,9 +22,20 @@ ROWS = {
     "epsilon 0": ([*TRAIN, "--epsilon=0"], "An epsilon of 0"),
     "epsilon below 0": (
         [*TRAIN, "--epsilon=-0.1"],
-        "`epsilon` must be from 0",
+        "--epsilon must be at least 0. Received: -0.1",
     ),
-    "epsilon that is no number": ([*TRAIN, "--epsilon=nan"], "epsilon=nan"),
+    "epsilon that is no number": (
+        [*TRAIN, "--epsilon=nan"],
+        "--epsilon must be finite. Received: nan",
+    ),
+    "a rate that is no number": (
+        [*TRAIN, "--learning_rate=nan"],
+        "--learning_rate must be finite. Received: nan",
+    ),
+    "a rate without end": (
+        [*TRAIN, "--learning_rate=inf"],
+        "--learning_rate must be finite. Received: inf",
+    ),
     "an unknown data set": (
         [*TRAIN, "--dataset=imaginary"],
         "There is no data set 'imaginary'",
@@ -41,7 +52,7 @@ ROWS = {
     "an unknown network": ([*TRAIN, "--network=vgg"], "vgg"),
     "drops that are no numbers": (
         [*TRAIN, "--drop_after=soon"],
-        "whole numbers of epochs",
+        "--drop_after must be whole numbers",
     ),
     "drops out of order": (
         [*TRAIN, "--drop_after=2,1"],
@@ -49,20 +60,23 @@ ROWS = {
     ),
     "a step of size 0": (
         [*TRAIN, "--step_size=0"],
-        "`step_size` must be above 0",
+        "--step_size must be above 0",
     ),
-    "no step at all": ([*TRAIN, "--num_steps=0"], "num_steps=0"),
+    "no step at all": (
+        [*TRAIN, "--num_steps=0"],
+        "--num_steps must be at least 1",
+    ),
     "a negative rate": (
         [*TRAIN, "--learning_rate=-1"],
-        "--learning_rate must not be negative",
+        "--learning_rate must be at least 0",
     ),
     "a negative weight decay": (
         [*TRAIN, "--weight_decay=-1"],
-        "--weight_decay must not be negative",
+        "--weight_decay must be at least 0",
     ),
     "a negative warm-up": (
         [*TRAIN, "--epsilon_warmup=-1"],
-        "must not be negative",
+        "--epsilon_warmup must be at least 0",
     ),
     "the best of nothing": (
         [*TRAIN, "--keep_best"],
@@ -78,7 +92,7 @@ ROWS = {
     ),
     "another way with what is not finite": (
         [*TRAIN, "--on_nonfinite=hope"],
-        "--on_nonfinite=hope",
+        "--on_nonfinite must be one of stop, rollback. Received: hope",
     ),
     "no epoch": ([*TRAIN, "--epochs=0"], "--epochs must be at least 1"),
     "a batch of 0": (
@@ -88,26 +102,45 @@ ROWS = {
     "a batch larger than the data": ([*TRAIN, "--batch_size=500"], "500"),
     "no training example": (
         [*TRAIN, "--train_examples=0"],
-        "must be 1 or more",
+        "--train_examples must be at least 1",
     ),
     "a choice that is none": (
         [*TRAIN, "--entropy_reduction=max"],
-        "--entropy_reduction=max",
+        "--entropy_reduction must be one of mean, sum. Received: max",
     ),
     "an unknown flag": (
         [*TRAIN, "--epsilom=0.1"],
         "Unknown command line flag",
     ),
-    "text for a number": ([*TRAIN, "--epsilon=big"], "--epsilon=big"),
+    "text for a number": (
+        [*TRAIN, "--epsilon=big"],
+        "--epsilon must be a number. Received: big",
+    ),
     "a word without a flag": ([*TRAIN, "digits"], "Too many arguments"),
-    "no workdir": (["train", *TINY], "workdir"),
+    "no workdir": (["train", *TINY], "--workdir must be given"),
     "a flagfile of another version": (
         [*TRAIN, "--flagfile={f}/other.flags"],
         "Unknown command line flag 'frobnicate'",
     ),
     "a flagfile that is not there": (
         [*TRAIN, "--flagfile={f}/none.flags"],
-        "none.flags",
+        "There is no flagfile .*none.flags",
+    ),
+    "a flagfile that names one that is not there": (
+        [*TRAIN, "--flagfile={f}/dangling.flags"],
+        "no flagfile gone.flags, which .*dangling.flags names",
+    ),
+    "flagfiles that name each other": (
+        [*TRAIN, "--flagfile={f}/circle.flags"],
+        "name each other: .*circle.flags -> .*round.flags -> .*circle.flags",
+    ),
+    "a flagfile that is no text": (
+        [*TRAIN, "--flagfile={f}/binary/flags.txt"],
+        "binary/flags.txt is no text file",
+    ),
+    "a flagfile that is a folder": (
+        [*TRAIN, "--flagfile={f}"],
+        "There is no flagfile",
     ),
     # Files of images.
     "pixels out of range": ([*FILE, "--dataset={f}/range.npz"], r"in \[0, 1\]"),
@@ -161,15 +194,15 @@ ROWS = {
     ),
     "a workdir of another version": (
         on("evaluate", "other version"),
-        "does not know there: --frobnicate=1",
+        "--frobnicate=1 is no flag of a training run",
     ),
     "a workdir with a spoiled flag": (
         on("evaluate", "no number"),
-        "no number/flags.txt: .*--epochs=many",
+        "no number/flags.txt: --epochs must be a whole number. Received: many",
     ),
     "a workdir that says where to write": (
         on("export", "hostile"),
-        "does not know there: --output=",
+        "--output=.* is no flag of a training run",
     ),
     "a damaged classifier": (on("evaluate", "damaged"), "Cannot load"),
     "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),

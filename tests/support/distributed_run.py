@@ -1,20 +1,17 @@
-"""Trains as scripts/train.py does, and writes the weights of all networks.
+"""Trains as adt-train does, and writes the weights of all networks.
 
     python tests/support/distributed_run.py OUTPUT.npz WORKDIR FLAGS...
 
 LOGICAL_DEVICES=n makes n devices of the CPU; ATTACK_RATE=r trains the attack's
 networks by plain SGD. Of several workers the chief writes. With "-" for OUTPUT
-it is scripts/train.py itself that runs, and writes no weights.
+it is adt-train itself that runs, and writes no weights.
 """
 
 import os
-import pathlib
-import runpy
 import sys
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / "scripts")]
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import numpy as np
+import tensorflow as tf
 
 (cpu,) = tf.config.list_physical_devices("CPU")
 devices = int(os.environ.get("LOGICAL_DEVICES", "1"))
@@ -39,26 +36,27 @@ if "TF_CONFIG" in os.environ:
         ],
     )
 
-import common  # noqa: E402
 import keras  # noqa: E402
 
-from adt_tf import experiment  # noqa: E402
+from adt_tf.cli import train  # noqa: E402
+from adt_tf.runs import claiming, experiment  # noqa: E402
+from adt_tf.runs.config import Config  # noqa: E402
 
 
 def main(output: str, workdir: str, *flags: str) -> None:
     if output == "-":
-        sys.argv = ["train.py", *flags, f"--workdir={workdir}"]
-        runpy.run_path("scripts/train.py", run_name="__main__")
+        sys.argv = ["adt-train", *flags, f"--workdir={workdir}"]
+        train.main()
         return
-    values = common.parse_experiment(flags)
-    run = experiment.Experiment.from_config(common.experiment_config(values))
+    config = Config.parse(flags)
+    run = experiment.Experiment.from_config(config)
     trainer = run.trainer
     if "ATTACK_RATE" in os.environ:
         rate = float(os.environ["ATTACK_RATE"])
         with trainer.distribute_strategy.scope():
             trainer.attack_optimizer = keras.optimizers.SGD(rate)
     if run.is_chief:
-        common.claim_workdir(workdir, values)
+        claiming.claim(workdir, config)
     run.train(workdir)
     models = [trainer.classifier, *trainer.attack_networks]
     weights = [w for model in models for w in model.get_weights()]

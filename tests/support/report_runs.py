@@ -41,7 +41,7 @@ def make_workdir(folder, name, **details):
     attacks = {"FGSM": "<FGSM: one step>", "PGD-20": "<PGD-20: steps>"}
     values = Report(outcomes, attacks, 0, True, {"FGSM": 1.0}).to_dict()
     values |= {"dataset": "digits", "epsilon": EPSILON, "method": name}
-    values["command"] = f"python scripts/evaluate.py --workdir={folder.name}"
+    values["command"] = f"adt-evaluate --workdir={folder.name}"
     values |= details
     (folder / "evaluation.json").write_text(json.dumps(values))
     (folder / "flags.txt").write_text("--epochs=2\n--epsilon=0.1\n--seed=3\n")
@@ -96,5 +96,5 @@ def render_page(runs, **changes):
     """The page on these runs, of `make_measured` but for the changes."""
     images, sweep, figures = make_measured()
     values = {"images": images, "sweep": sweep, "analyses": figures}
-    values["command"] = "python scripts/report.py --output=here"
+    values["command"] = "adt-report --output=here"
     return page.render(runs, **values | changes)

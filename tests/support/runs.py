@@ -5,12 +5,13 @@ import multiprocessing
 import os
 import pathlib
 import re
-import runpy
 import sys
 import time
 
 import keras
 import tensorflow as tf
+
+from adt_tf.cli import train
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Everything that a run can carry over from step to step takes part: momentum,
@@ -49,13 +50,12 @@ def _train(arguments, told):
     os.chdir(ROOT)
     for number, path in ((1, os.devnull), (2, told)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    sys.argv = ["train.py", *arguments]
-    sys.path.insert(0, "scripts")
-    runpy.run_path("scripts/train.py", run_name="__main__")
+    sys.argv = ["adt-train", *arguments]
+    train.main()
 
 
 def start(workdir, *arguments):
-    """Starts scripts/train.py; what it tells goes to a file beside."""
+    """Starts adt-train; what it tells goes to a file beside."""
     workdir = pathlib.Path(workdir)
     told = workdir.with_name("told.txt")
     process = _FORKS.Process(

@@ -20,13 +20,12 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
     timing = study.scale.timing
 
     def measure():
-        configs = {}
-        for label, run in rows.items():
-            config = study.config(run, study.seeds[0])
-            taken = {k: v for k, v in timing.items() if config[k] is not None}
-            configs[label] = config | taken
+        configs = {
+            label: study.scale.timed(study.config(run, study.seeds[0]))
+            for label, run in rows.items()
+        }
         seconds = stopwatch.time_steps(configs, _TIMED_ROUNDS)
-        network = next(iter(configs.values()))["network"]
+        network = next(iter(configs.values())).network
         return {
             "seconds": np.stack(list(seconds.values())),
             "network": network,

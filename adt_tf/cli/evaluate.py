@@ -1,0 +1,189 @@
+"""Measures a classifier under attacks.
+
+    adt-evaluate --workdir=DIR --protocol=autoattack
+    adt-evaluate --model=model.keras --dataset=mine.npz --epsilon=0.03
+    adt-evaluate --compare DIR1 DIR2 --protocol=autoattack
+
+Data set and epsilon are those of the run, unless given. The protocols are the
+flagfiles in flags/protocols. Writes DIR/evaluation.json (with a protocol
+DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted, the same
+command goes on where it stopped.
+"""
+
+import shlex
+
+from absl import flags
+
+from adt_tf.cli import command
+from adt_tf.cli.flags import (
+    OF_EVALUATION,
+    config_to_measure,
+    default_output,
+    define_classifier,
+    define_config,
+    set_unless_given,
+)
+from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs import protocols
+
+FLAGS = flags.FlagValues()
+define_classifier(FLAGS)
+flags.DEFINE_string(
+    "protocol",
+    None,
+    "Protocol: paper, spsa, transfer, distributional, rice, autoattack or "
+    "quick (the default, unless --attacks is given).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "attacks",
+    None,
+    "Names of attacks, each with a number of steps if you like.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "independent",
+    False,
+    "Run each attack on all examples, not on those standing.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "source",
+    None,
+    "Workdir or model that is attacked instead.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "attack_epochs",
+    10,
+    "Epochs of training of generators (exp-am, imp-am).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "attack_width_factor",
+    1.0,
+    "Factor of the widths of those generators.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "test_examples",
+    None,
+    "Take the first n test examples only.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "eval_batch_size", 128, "Number of images at once.", flag_values=FLAGS
+)
+flags.DEFINE_boolean(
+    "keep_examples",
+    False,
+    "Write the adversarial images (.npz).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output", None, "File in the place of evaluation.json.", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "compare",
+    None,
+    "Two evaluated workdirs or .json files to compare.",
+    flag_values=FLAGS,
+)
+define_config(FLAGS, shown=(*OF_EVALUATION, "train_examples"))
+
+
+def evaluate(*arguments: str) -> None:
+    """Attacks the classifier of a workdir or a file, or compares two."""
+    if FLAGS.compare:
+        _compare([*FLAGS.compare, *arguments])
+        return
+    if arguments:
+        raise ValueError(f"Arguments without a flag: {list(arguments)}")
+    command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
+    # Generators are trained on the training examples.
+    config = config_to_measure(FLAGS, "train_examples")
+    protocol = _choose_protocol()
+    suffix = f"-{protocol}" if FLAGS.protocol else ""
+    output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
+    import_tensorflow()
+    from adt_tf.runs import evaluation_job, evaluation_settings, workdir
+
+    output = evaluation_job.checked_output(output)
+    test = workdir.load_test_data(config, FLAGS.test_examples)
+    source = FLAGS.source and workdir.load_any(FLAGS.source)
+    classifier = workdir.load_any(
+        FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
+    )
+    attacks = evaluation_job.build_attacks(
+        FLAGS.attacks,
+        config.epsilon,
+        test,
+        classifier=classifier,
+        source=source,
+        width_factor=FLAGS.attack_width_factor,
+    )
+    method = config.method if FLAGS.workdir else FLAGS.model
+    print(
+        f"{method} on {test.name}, protocol {protocol}: "
+        f"{', '.join(FLAGS.attacks)}"
+    )
+    evaluation_job.assess_experiment(
+        config,
+        classifier,
+        test,
+        attacks,
+        output,
+        attack_epochs=FLAGS.attack_epochs,
+        details={
+            "command": command_line,
+            "protocol": protocol,
+            "method": method,
+            "network": config.network if FLAGS.workdir else None,
+            **evaluation_settings.describe(
+                config,
+                FLAGS.attacks,
+                classifier=workdir.fingerprint(FLAGS.workdir)
+                if FLAGS.workdir
+                else None,
+                test_examples=FLAGS.test_examples,
+                independent=FLAGS.independent,
+                attack_epochs=FLAGS.attack_epochs,
+                attack_width_factor=FLAGS.attack_width_factor,
+                source=FLAGS.source,
+            ),
+        },
+        batch_size=FLAGS.eval_batch_size,
+        independent=FLAGS.independent,
+        keep_examples=FLAGS.keep_examples,
+    )
+
+
+def _compare(paths: list[str]) -> None:
+    if len(paths) != 2:
+        raise ValueError(
+            "--compare takes two workdirs or .json files of adt-evaluate. "
+            f"Received: {paths}"
+        )
+    import_tensorflow()
+    from adt_tf.runs import evaluation_job
+
+    print(evaluation_job.compare(*paths, protocol=FLAGS.protocol))
+
+
+def _choose_protocol() -> str:
+    """Sets the flags of the protocol, but for those given."""
+    if FLAGS.protocol is None and FLAGS.attacks is not None:
+        return "custom"
+    name = FLAGS.protocol or "quick"
+    set_unless_given(FLAGS, protocols.read(name))
+    if name == "transfer" and FLAGS.source is None:
+        raise ValueError(
+            "The protocol 'transfer' needs --source, the workdir or model "
+            "that is attacked in place of this one."
+        )
+    return name
+
+
+def main() -> None:
+    """Runs adt-evaluate."""
+    command.run("adt-evaluate", __doc__, FLAGS, evaluate)

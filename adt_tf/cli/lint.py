@@ -1,0 +1,66 @@
+"""Looks for what makes a robustness figure worthless, before it is believed.
+
+    adt-lint --workdir=DIR
+    adt-lint --model=model.keras --dataset=mine.npz --epsilon=0.03
+
+Exits with 1 if a check fails. Writes DIR/lint.json.
+"""
+
+import json
+import pathlib
+import sys
+
+from absl import flags
+
+from adt_tf.cli import command
+from adt_tf.cli.flags import (
+    OF_EVALUATION,
+    config_to_measure,
+    default_output,
+    define_classifier,
+    define_config,
+)
+from adt_tf.cli.quiet_import import import_tensorflow
+
+FLAGS = flags.FlagValues()
+define_classifier(FLAGS)
+flags.DEFINE_integer(
+    "test_examples", 128, "Number of test examples.", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "output", None, "File in the place of lint.json.", flag_values=FLAGS
+)
+define_config(FLAGS, shown=OF_EVALUATION)
+
+
+def lint() -> None:
+    """Runs all checks on the classifier of a workdir or a file."""
+    config = config_to_measure(FLAGS)
+    path = pathlib.Path(FLAGS.output or default_output(FLAGS, "lint.json"))
+    import_tensorflow()
+    from adt_tf import linting
+    from adt_tf.files import write_text
+    from adt_tf.runs import workdir
+
+    report = linting.lint(
+        workdir.load_any(
+            FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
+        ),
+        workdir.load_test_data(config),
+        epsilon=config.epsilon,
+        num_examples=FLAGS.test_examples,
+        seed=config.seed,
+    )
+    print(report)
+    values = report.to_dict()
+    if FLAGS.workdir:
+        values["classifier"] = workdir.fingerprint(FLAGS.workdir)
+    write_text(path, json.dumps(values, indent=2) + "\n")
+    print(f"Written to {path}")
+    if not report.ok:
+        sys.exit(1)
+
+
+def main() -> None:
+    """Runs adt-lint."""
+    command.run("adt-lint", __doc__, FLAGS, lint)

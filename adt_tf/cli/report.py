@@ -1,0 +1,60 @@
+"""Writes one page on the robustness of evaluated runs.
+
+    adt-report --workdirs=DIR1,DIR2 --output=DIR3
+
+DIR3/index.html holds all it shows. --protocol=NAME reports on what
+adt-evaluate --protocol=NAME measured; --noanalyses spares the accuracy against
+epsilon and the analyses, which take long for large networks.
+"""
+
+from absl import flags
+
+from adt_tf.cli import command
+from adt_tf.cli.quiet_import import import_tensorflow
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_list(
+    "workdirs",
+    None,
+    "Directories of runs that adt-evaluate has measured.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output", None, "Directory of the report.", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "protocol",
+    None,
+    "Name in evaluation-NAME.json (without it: evaluation.json).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "analyses",
+    True,
+    "Show the accuracy against epsilon, and the analyses.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "images", 8, "Number of images to show.", lower_bound=1, flag_values=FLAGS
+)
+
+
+def write() -> None:
+    """Writes the page."""
+    workdirs = command.required(FLAGS, "workdirs")
+    output = command.required(FLAGS, "output")
+    import_tensorflow()
+    from adt_tf import report
+
+    report.write(
+        workdirs,
+        output,
+        protocol=FLAGS.protocol,
+        analyses=FLAGS.analyses,
+        num_images=FLAGS.images,
+    )
+
+
+def main() -> None:
+    """Runs adt-report."""
+    command.run("adt-report", __doc__, FLAGS, write)

@@ -1,0 +1,126 @@
+"""Makes tables and figures of the paper.
+
+    adt-reproduce --target=table1,figure2 --scale=tiny
+    adt-reproduce --target=all --scale=mini --data_dir=DIR --dry_run
+
+Trains and attacks what is missing, reuses what is there, and writes each table
+beside the paper's numbers and each figure to OUTPUT (build/reproduce/SCALE).
+Interrupted, the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from adt_tf.cli import command
+from adt_tf.cli.quiet_import import import_tensorflow
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_list(
+    "target",
+    None,
+    "Targets: table1 ... table11, figure1 ... figure7, claims, or all.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "scale",
+    "tiny",
+    ["paper", "mini", "tiny"],
+    "paper: for GPUs; mini: hours on two cores; tiny: about a minute each.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "output",
+    None,
+    "Directory (without it: build/reproduce/SCALE).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "dry_run",
+    False,
+    "Print what would be done, and how long it would take.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "measure",
+    True,
+    "With --dry_run: time a step of each method whose cost is not known yet.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "seeds",
+    ["0"],
+    "Seeds with each of which each row of a table is trained.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "rows",
+    None,
+    "Runs of a table to make, such as at_pgd,adt_exp (without it: all).",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "epochs",
+    None,
+    "Number of epochs other than the scale's, to try things out.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Directory in which TFDS keeps prepared data sets.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "download",
+    False,
+    "Let TFDS download data sets (counts on the command line only).",
+    flag_values=FLAGS,
+)
+
+
+def reproduce() -> None:
+    """Plans or makes the targets."""
+    targets = command.required(FLAGS, "target")
+    seeds = _seeds(FLAGS.seeds)
+    import_tensorflow()
+    from adt_tf import reproduction
+    from adt_tf.reproduction import scales
+
+    names = reproduction.choose(targets)
+    study = reproduction.Study(
+        scales.get(FLAGS.scale),
+        pathlib.Path(FLAGS.output or f"build/reproduce/{FLAGS.scale}"),
+        seeds=seeds,
+        flags=tuple(
+            FLAGS[name].serialize()
+            for name in ("epochs", "data_dir", "download")
+            if FLAGS[name].present
+        ),
+        rows=tuple(FLAGS.rows) if FLAGS.rows else None,
+    )
+    if FLAGS.dry_run:
+        print(reproduction.describe(names, study, measure=FLAGS.measure))
+    else:
+        reproduction.reproduce(names, study)
+
+
+def _seeds(texts: Sequence[str]) -> tuple[int, ...]:
+    try:
+        seeds = tuple(int(text) for text in texts)
+    except ValueError:
+        seeds = ()
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ValueError(
+            "--seeds must be different whole numbers from 0 on, as in 0,1,2. "
+            f"Received: {','.join(texts)}"
+        )
+    return seeds
+
+
+def main() -> None:
+    """Runs adt-reproduce."""
+    command.run("adt-reproduce", __doc__, FLAGS, reproduce)

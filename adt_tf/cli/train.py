@@ -1,0 +1,39 @@
+"""Trains a classifier.
+
+    adt-train --flagfile=digits/adt_exp --workdir=DIR
+
+The same command goes on where it stopped; SIGTERM saves and exits with code
+143. DIR then holds flags.txt (the resolved flags), provenance.json,
+metrics.csv, tensorboard/, checkpoints/ and classifier.keras.
+"""
+
+from absl import flags
+
+from adt_tf.cli import command
+from adt_tf.cli.flags import define_config, given_config
+from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs.config import Config
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("workdir", None, "Directory of the run.", flag_values=FLAGS)
+define_config(FLAGS)
+
+
+def train() -> None:
+    """Builds the experiment from the flags and runs it."""
+    workdir = command.required(FLAGS, "workdir")
+    config = Config(**given_config(FLAGS))
+    # Other machines can be met only before there are devices.
+    import_tensorflow(devices=config.distribute != "multiworker")
+    from adt_tf.runs import claiming
+    from adt_tf.runs.experiment import Experiment
+
+    run = Experiment.from_config(config)
+    if run.is_chief:
+        claiming.claim(workdir, config)
+    run.train(workdir)
+
+
+def main() -> None:
+    """Runs adt-train."""
+    command.run("adt-train", __doc__, FLAGS, train)

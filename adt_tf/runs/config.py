@@ -1,0 +1,276 @@
+"""The configuration of a training run: what to train on what, and how.
+
+    config = Config(method="at_pgd", epsilon=0.15)
+    config = Config.parse(["--flagfile=digits/at_pgd", "--epochs=1"])
+    config = Config.from_workdir("build/run")
+    config.to_flags()                   # the text of a flagfile: flags.txt
+
+Every field is a flag of the commands, with its default, its help and what it
+must be. A `Config` that exists has been checked. Nothing here needs
+TensorFlow, so that a command answers at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf.runs import flag_fields, flagfiles
+from adt_tf.runs.flag_fields import flag
+
+#: The file of a workdir that holds the flags of its run.
+FLAGS_FILE = "flags.txt"
+#: The fields that `adt_tf.methods.get` may take.
+METHOD_ARGUMENTS = (
+    "epsilon",
+    "num_steps",
+    "step_size",
+    "num_samples",
+    "sample_chunk",
+    "entropy_weight",
+    "entropy_reduction",
+    "entropy_threshold",
+    "gradient_decay",
+    "beta",
+    "pairing_weight",
+    "label_smoothing",
+    "width_factor",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The checked values of all flags of a run.
+
+    Example:
+
+    >>> config = Config.parse(["--flagfile=digits/adt_exp", "--epochs=1"])
+    >>> config.method, config.epochs, config.drop_after
+    ('adt_exp', 1, (25,))
+    >>> Config(epochs=0)
+    Traceback (most recent call last):
+    ValueError: --epochs must be at least 1. Received: 0
+    """
+
+    dataset: str = flag(
+        "digits", "Data set: digits, a TFDS name (cifar10) or a .npz file."
+    )
+    data_dir: str | None = flag(
+        None,
+        "Directory in which TFDS keeps prepared data sets.",
+        decides=False,
+    )
+    download: bool = flag(
+        False,
+        "Let TFDS download the data set (counts on the command line only).",
+        decides=False,
+    )
+    train_examples: int | None = flag(
+        None, "Train on the first n examples only.", at_least=1
+    )
+    validation_examples: int = flag(
+        0, "Hold n examples out of the training set.", at_least=0
+    )
+    augment: bool | None = flag(
+        None, "Random crops and flips (default: for CIFAR only)."
+    )
+    network: str = flag(
+        "small_cnn", "Classifier: small_cnn, preact_resnet18 or wrn-D-K."
+    )
+    method: str = flag(
+        "adt_exp", "Training method: a name of adt_tf.methods.list()."
+    )
+    epsilon: float = flag(
+        8 / 255, "Radius of the ball, for pixels in [0, 1].", at_least=0
+    )
+    num_steps: int | None = flag(
+        None, "Number of steps of the inner problem.", at_least=1
+    )
+    step_size: float | None = flag(
+        None, "Step size of the inner problem.", above=0
+    )
+    num_samples: int | None = flag(
+        None, "Monte-Carlo samples a step (ADT-EXP).", at_least=1
+    )
+    sample_chunk: int | None = flag(
+        None, "Samples at once, to save memory (ADT-EXP).", at_least=1
+    )
+    entropy_weight: float | None = flag(
+        None, "Weight of the entropy, lambda (ADT)."
+    )
+    entropy_reduction: str | None = flag(
+        None,
+        "Reduction of the entropy over dimensions (ADT).",
+        choices=("mean", "sum"),
+    )
+    entropy_threshold: float | None = flag(
+        None, "Hinge of the entropy (ADT-IMP-AM)."
+    )
+    gradient_decay: float | None = flag(
+        None, "Decay of the gradients over steps (ADT-EXP)."
+    )
+    beta: float | None = flag(
+        None, "Weight of TRADES' term (TRADES, any ADT method).", at_least=0
+    )
+    pairing_weight: float | None = flag(
+        None, "Weight of the squared logit difference (ALP).", at_least=0
+    )
+    label_smoothing: float | None = flag(
+        None, "Label smoothing of the outer loss (FeaScatter).", at_least=0
+    )
+    width_factor: float | None = flag(
+        None, "Factor of the widths of the generator and of q.", above=0
+    )
+    outer_samples: int = flag(
+        1, "Samples of the distribution in the outer step.", at_least=1
+    )
+    epochs: int = flag(30, "Passes over the training set.", at_least=1)
+    batch_size: int = flag(64, "Examples of a training step.", at_least=1)
+    learning_rate: float = flag(0.1, "Learning rate at the start.", at_least=0)
+    drop_after: tuple[int, ...] = flag(
+        (), "Epochs after which the rate is divided by 10, as in 100,150."
+    )
+    momentum: float = flag(0.9, "Momentum of SGD.", at_least=0)
+    weight_decay: float = flag(
+        2e-4, "L2 term in the gradient, on all weights.", at_least=0
+    )
+    keep_best: bool = flag(
+        False, "Keep the best epoch by robust accuracy (PGD-10)."
+    )
+    ema_momentum: float | None = flag(
+        None, "Momentum of averaged weights, such as 0.999.", at_least=0
+    )
+    epsilon_warmup: int = flag(
+        0, "Epochs over which epsilon grows to its value.", at_least=0
+    )
+    seed: int = flag(0, "Seed of weights, order, augmentation and noise.")
+    jit_compile: str = flag(
+        "auto",
+        "XLA for the inner step; auto: on accelerators.",
+        choices=("auto", "true", "false"),
+    )
+    checkpoint_steps: int = flag(
+        0,
+        "Save the state every n steps too (0: not).",
+        at_least=0,
+        decides=False,
+    )
+    checkpoint_minutes: float = flag(
+        10.0,
+        "Save the state every n minutes too (0: not).",
+        at_least=0,
+        decides=False,
+    )
+    keep_checkpoints: int = flag(
+        2,
+        "Number of checkpoints that stay on the disk.",
+        at_least=1,
+        decides=False,
+    )
+    on_nonfinite: str = flag(
+        "stop",
+        "After a loss that is not finite: stop, or go back to the last epoch's "
+        "end, with other noise, at most 3 times.",
+        choices=("stop", "rollback"),
+        decides=False,
+    )
+    precision: str = flag(
+        "float32",
+        "Precision between a network's first and last layer.",
+        choices=("float32", "mixed_float16", "mixed_bfloat16"),
+    )
+    distribute: str = flag(
+        "none",
+        "All GPUs of this machine, or all machines of TF_CONFIG.",
+        choices=("none", "mirrored", "multiworker"),
+    )
+
+    def __post_init__(self) -> None:
+        flag_fields.check_fields(self)
+        drops = list(self.drop_after)
+        if drops != sorted(set(drops)) or min(drops, default=1) < 1:
+            raise ValueError(
+                "--drop_after must be increasing numbers of epochs from 1 on, "
+                "as in 100,150. Received: "
+                f"{flag_fields.format_value(self.drop_after)}"
+            )
+        if self.keep_best and not self.validation_examples:
+            raise ValueError(
+                "--keep_best chooses by a part held out of the training set: "
+                "say how large, as in --validation_examples=1000."
+            )
+        if self.distribute == "multiworker" and self.on_nonfinite != "stop":
+            raise ValueError(
+                "--on_nonfinite=rollback needs all devices in one process: "
+                "with --distribute=multiworker use --on_nonfinite=stop."
+            )
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Config:
+        """Reads flags as a command line has them, flagfiles among them.
+
+        Args:
+            arguments: Flags of the form --name=value, --name or --noname.
+        """
+        flags = flagfiles.expand(arguments)
+        return cls(**flag_fields.parse_flags(cls, flags))
+
+    @classmethod
+    def from_flagfile(cls, path: str | pathlib.Path) -> Config:
+        """Reads a flagfile, wherever `flagfiles.find` finds it."""
+        return cls.parse([f"--flagfile={path}"])
+
+    @classmethod
+    def from_workdir(
+        cls, workdir: str | pathlib.Path, **changes: Any
+    ) -> Config:
+        """Reads the flags of a run, with some of them changed.
+
+        A workdir may have come from anywhere: its flags cannot name other
+        files of flags, start a download or lead to another machine.
+
+        Args:
+            workdir: Directory of the run.
+            **changes: Values in the place of those of the run.
+        """
+        path = pathlib.Path(workdir) / FLAGS_FILE
+        if not path.is_file():
+            raise ValueError(
+                f"{workdir} holds no {FLAGS_FILE}, so it is no run's workdir. "
+                "Train one first: adt-train --workdir=..."
+            )
+        try:
+            flags = flagfiles.read_lines(path)
+            values = flag_fields.parse_flags(cls, flags)
+            config = cls(**{**values, "download": False})
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        if "://" in (config.data_dir or "") and "data_dir" not in changes:
+            raise ValueError(
+                f"{path} says that the data lie on another machine, which "
+                "only the command line may say. If you trust it, give the "
+                f"same there: --data_dir={config.data_dir}"
+            )
+        return dataclasses.replace(config, **changes)
+
+    def to_flags(self) -> str:
+        """Returns the text of a flagfile with all values but None."""
+        return "\n".join(flag_fields.format_flags(self)) + "\n"
+
+    def deciding_flags(self) -> set[str]:
+        """Returns the flags that decide what a run computes.
+
+        Two configurations are of one run if these are equal.
+        """
+        fields = dataclasses.fields(self)
+        names = [field.name for field in fields if field.metadata["decides"]]
+        return set(flag_fields.format_flags(self, names))
+
+    def method_arguments(self) -> dict[str, Any]:
+        """Returns what is given of the arguments that methods take."""
+        values = {name: getattr(self, name) for name in METHOD_ARGUMENTS}
+        return {
+            name: value for name, value in values.items() if value is not None
+        }
