@@ -197,6 +197,19 @@ def test_no_flags_txt_downloads(workdir, tmp_path):
     assert "error: There is no data set 'svhn_cropped'" in done.stderr
 
 
+def test_no_flagfile_downloads(tmp_path):
+    path = tmp_path / "mine.flags"
+    path.write_text("--download\n--dataset=svhn_cropped\n")
+    done = in_process.run(
+        "train",
+        f"--flagfile={path}",
+        f"--data_dir={tmp_path}",
+        f"--workdir={tmp_path}/run",
+    )
+    assert "error: There is no data set 'svhn_cropped'" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.flags"]
+
+
 def test_no_flags_txt_reads_from_another_machine(workdir):
     folder = workdir("--dataset=evil", "--data_dir=gs://bucket/data")
     done = in_process.run("evaluate", f"--workdir={folder}")

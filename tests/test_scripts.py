@@ -57,17 +57,6 @@ def workdir(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "script", ["train", "evaluate", "export", "lint", "report", "reproduce"]
-)
-def test_help_answers_at_once(script):
-    start = time.time()
-    done = run(script, "--help", check=False)
-    assert time.time() - start < 1.5
-    own = "--target" if script == "reproduce" else "--workdir"
-    assert own in done.stdout
-
-
 def test_workdir_holds_everything(workdir):
     assert (workdir / "classifier.keras").is_file()
     assert list((workdir / "tensorboard").rglob("events*"))

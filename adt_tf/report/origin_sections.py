@@ -136,8 +136,7 @@ def _commands(run: EvaluatedRun) -> dict[str, Any]:
     if run.flags:
         folder = _quoted(run.folder)
         train = (
-            f"adt-train --flagfile={folder}/flags.txt "
-            f"--workdir={folder}-again"
+            f"adt-train --flagfile={folder}/flags.txt --workdir={folder}-again"
         )
     return {
         "name": run.name,
