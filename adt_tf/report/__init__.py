@@ -11,11 +11,12 @@ classifier.keras and an evaluation.json that
 `adt_tf.runs.evaluation_job.assess` wrote; metrics.csv of Keras'
 CSVLogger and lint.json are shown where they are there.
 
-Parts: `evaluated_runs` reads files, `attacked_images` and `analysis_figures`
-run attacks. The modules that end in `section` and `sections` prepare what the
-page shows as plain values, with the help of `svg_charts`, `inline_images` and
-`wording`; `page` gives them to templates/, where all HTML is. `markdown_report`
-and `picture_files` make what stands beside the page.
+Parts: `evaluated_runs` and `run_files` read a workdir, `attacked_images` and
+`analysis_figures` run attacks. The modules whose names end in `section` or
+`sections` prepare what the page shows as plain values, with the help of
+`svg_charts`, `inline_images` and `wording`; `page` gives them to templates/,
+where all HTML is. `markdown_report` and `picture_files` make what stands beside
+the page.
 """
 
 from __future__ import annotations

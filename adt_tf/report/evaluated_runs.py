@@ -7,19 +7,15 @@ runs[0].name, runs[0].report.robust_accuracy, runs[0].metrics["loss"]
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
-import json
-import math
 import pathlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from adt_tf import data, evaluation
-from adt_tf.runs import evaluation_job, provenance, workdir
-
-_DETAILS = ("dataset", "epsilon")
+from adt_tf.report import run_files
+from adt_tf.runs import workdir
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,10 +97,10 @@ def read_runs(
             folder,
             path,
             result,
-            _lines(folder / "flags.txt"),
-            _metrics(folder / "metrics.csv"),
-            _lint(folder / "lint.json"),
-            provenance.read(folder / workdir.PROVENANCE),
+            run_files.flags(folder / "flags.txt"),
+            run_files.metrics(folder / "metrics.csv"),
+            _lint(folder),
+            run_files.starts(folder / workdir.PROVENANCE),
         )
         for name, folder, (path, result) in zip(
             names, folders, results, strict=True
@@ -135,31 +131,18 @@ def _evaluation(
     if not path.is_file():
         others = sorted(p.stem for p in folder.glob("evaluation-*.json"))
         known = [f"--protocol={p.removeprefix('evaluation-')}" for p in others]
-        chosen = f" --protocol={protocol}" if protocol else ""
+        flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
-            f"adt-evaluate --workdir={folder}{chosen}"
+            f"adt-evaluate --workdir={folder}{flag}"
             + (
                 f"; or report on what is there: {', '.join(known)}"
                 if known
                 else ""
             )
         )
-    result = evaluation_job.read(path)
+    result = run_files.evaluation(path)
     _check_classifier(folder, path, result, "evaluate")
-    missing = [key for key in _DETAILS if key not in result]
-    if missing:
-        raise ValueError(
-            f"{path} lacks {missing}, which adt-evaluate writes, and "
-            "`details` of `adt_tf.runs.evaluation_job.assess`. Measure the "
-            "run again: "
-            f"adt-evaluate --workdir={folder}"
-        )
-    if not result["epsilon"] > 0:
-        raise ValueError(
-            f"{path} has epsilon={result['epsilon']}: a report on robustness "
-            "needs one above 0. Evaluate with --epsilon."
-        )
     return path, result
 
 
@@ -207,39 +190,9 @@ def _distinct(methods: list[str], folders: Sequence[pathlib.Path]) -> list[str]:
     return names
 
 
-def _lines(path: pathlib.Path) -> tuple[str, ...]:
-    return tuple(path.read_text().splitlines()) if path.is_file() else ()
-
-
-def _metrics(path: pathlib.Path) -> dict[str, list[float]]:
-    if not path.is_file():
-        return {}
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
-    names = [name for name in (rows[0] if rows else ()) if name]
-    return {name: [_number(row.get(name)) for row in rows] for name in names}
-
-
-def _number(text: str | None) -> float:
-    """Keras writes NA where there is none."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def _lint(path: pathlib.Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        values = json.loads(path.read_text())
-        for finding in values["findings"]:
-            finding["check"], finding["status"], finding["evidence"]
-        values["ok"], values["num_examples"], values["epsilon"], values["seed"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not what adt-lint writes ({error!r}). Run it "
-            f"again: adt-lint --workdir={path.parent}"
-        ) from error
-    _check_classifier(path.parent, path, values, "lint")
+def _lint(folder: pathlib.Path) -> dict[str, Any] | None:
+    path = folder / "lint.json"
+    values = run_files.lint(path)
+    if values is not None:
+        _check_classifier(folder, path, values, "lint")
     return values

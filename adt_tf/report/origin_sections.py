@@ -76,14 +76,14 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
     packages = ", ".join(
         f"{name} {start[name]}"
         for name in ("Python", "tensorflow", "keras")
-        if name in start
+        if start.get(name)
     )
     return {
         "method": run.result.get("method"),
         "network": run.result.get("network"),
         "data set": run.result["dataset"],
         "training data": _data(start.get("data")),
-        "their SHA-256": start.get("data", {}).get("sha256", "")[:16],
+        "their SHA-256": start["data"]["sha256"][:16] if start else None,
         "epsilon in training": run.flag("epsilon"),
         "epsilon in the evaluation": f"{run.result['epsilon']:g}",
         "epochs": run.flag("epochs") or len(run.metrics.get("epoch", ())),
