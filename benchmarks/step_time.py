@@ -80,13 +80,14 @@ def inner_loop(classifier, attack, x, y):
 
 def as_a_whole(attack):
     """Returns the attack with an objective that keeps a batch together."""
+    from adt_tf import objectives
 
     def objective(*arguments, **settings):
         return attack.objective(*arguments, **settings)
 
     objective.couples_examples = True
     together = copy.copy(attack)
-    together.objective = objective
+    together.objective = objectives.get(objective)
     return together
 
 

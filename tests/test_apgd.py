@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import attacks, seeds
+from adt_tf import attacks, objectives, seeds
 from adt_tf.attacks.autoattack_parts import apgd
 from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.threat_models import Linf
@@ -49,7 +49,7 @@ def test_dlr_matches_numpy(num_classes):
     y = generator.integers(0, num_classes, 50)
     # The true class is on top in some rows and not in others.
     assert 0 < np.mean(z.argmax(-1) == y) < 1
-    actual = apgd.dlr_of(tf.constant(z, tf.float32), tf.constant(y))
+    actual = objectives.dlr_of(tf.constant(z, tf.float32), tf.constant(y))
     expected = [dlr_by_hand(*row) for row in zip(z, y, strict=True)]
     np.testing.assert_allclose(actual, expected, rtol=1e-4)
     np.testing.assert_array_equal(np.array(actual) > 0, z.argmax(-1) != y)
@@ -61,7 +61,7 @@ def test_targeted_dlr_matches_numpy(num_classes):
     z = generator.normal(size=(50, num_classes)) * 5
     y = generator.integers(0, num_classes, 50)
     target = (y + generator.integers(1, num_classes, 50)) % num_classes
-    actual = apgd.targeted_dlr_of(
+    actual = objectives.targeted_dlr_of(
         tf.constant(z, tf.float32), tf.constant(y), tf.constant(target)
     )
     expected = [dlr_by_hand(*row) for row in zip(z, y, target, strict=True)]
@@ -71,12 +71,14 @@ def test_targeted_dlr_matches_numpy(num_classes):
 def test_dlr_of_few_classes_is_the_margin():
     y = tf.constant([0, 1])
     two = tf.constant([[3.0, 1.0], [2.5, -1.0]])
-    np.testing.assert_allclose(apgd.dlr_of(two, y), [-2.0, 3.5])
-    np.testing.assert_allclose(apgd.targeted_dlr_of(two, y, 1 - y), [-2.0, 3.5])
+    np.testing.assert_allclose(objectives.dlr_of(two, y), [-2.0, 3.5])
+    np.testing.assert_allclose(
+        objectives.targeted_dlr_of(two, y, 1 - y), [-2.0, 3.5]
+    )
     three = tf.constant([[3.0, 1.0, -4.0], [2.5, -1.0, 0.0]])
     target = tf.constant([2, 2])
     np.testing.assert_allclose(
-        apgd.targeted_dlr_of(three, y, target), [-7.0, 1.0]
+        objectives.targeted_dlr_of(three, y, target), [-7.0, 1.0]
     )
 
 
@@ -85,11 +87,11 @@ def test_dlr_ignores_scale_and_shift():
     y, target = tf.zeros([9], tf.int32), tf.ones([9], tf.int32)
     moved = 1e4 * z + 7.0
     np.testing.assert_allclose(
-        apgd.dlr_of(moved, y), apgd.dlr_of(z, y), rtol=1e-3
+        objectives.dlr_of(moved, y), objectives.dlr_of(z, y), rtol=1e-3
     )
     np.testing.assert_allclose(
-        apgd.targeted_dlr_of(moved, y, target),
-        apgd.targeted_dlr_of(z, y, target),
+        objectives.targeted_dlr_of(moved, y, target),
+        objectives.targeted_dlr_of(z, y, target),
         rtol=1e-3,
     )
 
@@ -98,8 +100,8 @@ def test_dlr_of_equal_logits_is_finite():
     z = tf.ones([1, 5])
     y = tf.constant([2])
     for value in (
-        lambda z: apgd.dlr_of(z, y),
-        lambda z: apgd.targeted_dlr_of(z, y, y - 1),
+        lambda z: objectives.dlr_of(z, y),
+        lambda z: objectives.targeted_dlr_of(z, y, y - 1),
     ):
         with tf.GradientTape() as tape:
             tape.watch(z)
@@ -382,7 +384,7 @@ def test_targets_are_the_wrong_classes_by_clean_logit():
 
         def objective(logits, y, target, seen=seen):
             seen.append(np.array(target))
-            return apgd.targeted_dlr_of(logits, y, target)
+            return objectives.targeted_dlr_of(logits, y, target)
 
         attack = APGD(Linf(EPSILON), objective, num_steps=1, num_targets=4)
         attack.solve(
@@ -420,7 +422,7 @@ def test_all_parts_share_one_trace(convolutional, images):
 
     def objective(logits, y, target):
         calls.append(1)
-        return apgd.targeted_dlr_of(logits, y, target)
+        return objectives.targeted_dlr_of(logits, y, target)
 
     attack = APGD(Linf(EPSILON), objective, num_steps=3, num_targets=9)
     attack(convolutional, *images)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from adt_tf import attacks, objectives, seeds
 from adt_tf.kernels import transport
+from adt_tf.threat_models import Linf
 
 
 @pytest.fixture
@@ -213,3 +214,116 @@ def test_transport_distance_climbs_in_the_loop(convolutional, images):
             for images in (x_adv, start)
         )
         assert found > 2 * random
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 4, 6])
+def test_functions_of_logits_take_samples_as_rows(num_classes):
+    generator = np.random.default_rng(0)
+    logits = tf.constant(generator.normal(size=(5, 3, num_classes)), tf.float32)
+    y = tf.constant(generator.integers(0, num_classes, 5), tf.int32)
+    target = (y + 1) % num_classes
+    for function, labels in (
+        (objectives.cross_entropy_of, [y]),
+        (objectives.margin_of, [y]),
+        (objectives.dlr_of, [y]),
+        (objectives.targeted_dlr_of, [y, target]),
+    ):
+        together = function(logits, *labels)
+        assert together.shape == (5, 3)
+        for k in range(3):
+            np.testing.assert_array_equal(
+                together[:, k], function(logits[:, k], *labels)
+            )
+
+
+def test_a_function_of_logits_becomes_an_objective(case):
+    classifier, x, y, x_adv, logits = case
+
+    def first_logit(logits, y):
+        assert logits.shape == (10, 3) and y.shape == (10,)
+        return logits[:, 0]
+
+    objective = objectives.get(first_logit)
+    assert objective.name == "first_logit" and not objective.couples_examples
+    value = objective(classifier, x, y, seed=seeds.make(0))
+    np.testing.assert_allclose(
+        value(x_adv)[0], logits[:, :, 0], rtol=1e-4, atol=1e-5
+    )
+    assert objectives.get(objective) is objective
+    renamed = objectives.of_logits(first_logit, name="other")
+    assert renamed.name == "other"
+
+
+def test_a_curried_function_becomes_an_objective(case):
+    classifier, x, y, x_adv, _ = case
+
+    def mine(classifier, x, y, *, seed):
+        return objectives.cross_entropy(classifier, x, y, seed=seed)
+
+    mine.couples_examples = True
+    refused = []
+    mine.check = refused.append
+    for function in (mine, functools.partial(mine, seed=None)):
+        objective = objectives.get(function)
+        assert objective.couples_examples
+        assert objectives.couples_examples(function)
+        objective.check("a classifier")
+        value = objective(classifier, x, y, seed=seeds.make(0))
+        expected = objectives.cross_entropy(
+            classifier, x, y, seed=seeds.make(0)
+        )
+        np.testing.assert_array_equal(value(x_adv)[0], expected(x_adv)[0])
+    assert refused == ["a classifier"] * 2
+    assert objectives.get(mine).name == "mine"
+    with pytest.raises(ValueError, match="Received: objective='margin'"):
+        objectives.get("margin")
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        objectives.dlr,
+        objectives.dlr_of,
+        objectives.margin(5.0),
+        objectives.kl_from_clean,
+        objectives.targeted_cross_entropy,
+    ],
+    ids=lambda objective: objectives.get(objective).name,
+)
+def test_both_ascents_climb_the_same_objectives(
+    objective, convolutional, images
+):
+    x, y = map(tf.constant, images)
+    threat_model = Linf(0.1)
+    found = [
+        attack(convolutional, x, y).x_adv
+        for attack in (
+            attacks.pgd(threat_model, num_steps=5, objective=objective),
+            attacks.APGD(threat_model, objective, num_steps=5),
+        )
+    ]
+    for x_adv in found:
+        threat_model.check(x, x_adv)
+        clean, attacked = (
+            objectives.cross_entropy_of(convolutional(part), y)
+            for part in (x, x_adv)
+        )
+        assert float(tf.reduce_sum(attacked)) > float(tf.reduce_sum(clean))
+
+
+def test_objectives_with_the_same_data_are_equal():
+    assert objectives.margin(1.0) == objectives.margin(1.0)
+    assert objectives.margin(1.0) != objectives.margin(2.0)
+    assert objectives.margin(1.0).name == "margin(1)"
+    assert objectives.of_logits(objectives.dlr_of) == objectives.get(
+        objectives.dlr_of
+    )
+
+
+def test_features_are_named_at_the_boundary(images):
+    with pytest.raises(ValueError, match="Received: features='pixels'"):
+        objectives.feature_similarity(images, features="pixels")
+    plain = objectives.feature_similarity(images, features="logits")
+    same = objectives.feature_similarity(images, features=plain.features)
+    assert same.name == plain.name
+    assert plain.name == "logit_similarity(12 targets)"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from adt_tf import gradients, seeds
+from adt_tf import gradients, objectives, seeds
 from adt_tf.attacks.base import (
     AdversarialBatch,
     Attack,
@@ -19,7 +19,7 @@ from adt_tf.attacks.base import (
 )
 from adt_tf.distributions import Family
 from adt_tf.kernels import winograd
-from adt_tf.objectives import Objective, couples_examples
+from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
 
 
@@ -44,7 +44,8 @@ class GradientAscent(Attack):
 
     Args:
         distribution: The family p and its parameters' start and projection.
-        objective: What is climbed, a function of `adt_tf.objectives`.
+        objective: What is climbed: an objective of `adt_tf.objectives`, or a
+            function that `objectives.get` takes.
         step_rule: How, a rule of `adt_tf.step_rules`.
         num_steps: How many steps.
         num_samples: Monte-Carlo samples a step, k.
@@ -62,7 +63,7 @@ class GradientAscent(Attack):
     def __init__(
         self,
         distribution: Family,
-        objective: Objective,
+        objective: Objective | Callable[..., Any],
         step_rule: StepRule,
         *,
         num_steps: int,
@@ -98,7 +99,7 @@ class GradientAscent(Attack):
             )
         super().__init__(distribution.threat_model, name)
         self.family = distribution
-        self.objective = objective
+        self.objective = objectives.get(objective)
         self.step_rule = step_rule
         self.num_steps = num_steps
         self.num_samples = num_samples
@@ -114,7 +115,7 @@ class GradientAscent(Attack):
     def __repr__(self) -> str:
         parts = [
             f"{type(self.family).__name__} in {self.threat_model}",
-            getattr(self.objective, "__name__", "objective"),
+            self.objective.name,
             self.step_rule.describe(self.threat_model),
             f"num_steps={self.num_steps}",
         ]
@@ -140,10 +141,8 @@ class GradientAscent(Attack):
         return attack
 
     def check(self, classifier: Any) -> None:
-        """Asks the objective, where it has something to say."""
-        check = getattr(self.objective, "check", None)
-        if check is not None:
-            check(classifier)
+        """Asks the objective."""
+        self.objective.check(classifier)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -279,7 +278,7 @@ class GradientAscent(Attack):
         )
         size = x.shape[0] or 1
         on_cpu = not (jit_compile or tf.config.list_logical_devices("GPU"))
-        coupled = couples_examples(self.objective)
+        coupled = self.objective.couples_examples
         if size == 1 or coupled or not on_cpu or tf.executing_eagerly():
             return climb(x, y, ascent, *steps)
         # Traced once where the halves are of one size.

@@ -148,17 +148,17 @@ def fea(
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
     """
+    objective = objectives.feature_similarity(targets, features=features)
     return Restarts(
         pgd(
             epsilon,
             num_steps=num_steps,
             step_size=step_size,
             share=1 / 8,
-            objective=objectives.feature_similarity(targets, features=features),
+            objective=objective,
         ),
         num_targets,
-        name=f"Fea-{num_steps}x{num_targets}"
-        + (" (logits)" if features == "logits" else ""),
+        name=f"Fea-{num_steps}x{num_targets}{objective.features.suffix}",
     )
 
 

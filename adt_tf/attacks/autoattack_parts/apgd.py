@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from adt_tf import gradients, objectives, seeds, threat_models
-from adt_tf.attacks.autoattack_parts.dlr import (
+from adt_tf.attacks.base import PointAttack, Progress, Strongest
+from adt_tf.objectives import (
+    Objective,
     cross_entropy_of,
     dlr_of,
     targeted_dlr_of,
 )
-from adt_tf.attacks.base import PointAttack, Progress, Strongest
 from adt_tf.threat_models import ThreatModel
 
 MOMENTUM = 0.75
@@ -82,9 +83,9 @@ class APGD(PointAttack):
 
     Args:
         threat_model: The ball and the box.
-        objective: f, a function (logits [batch, classes], y [batch]) ->
-            values [batch] such as `dlr_of`; with targets a function (logits,
-            y, target) such as `targeted_dlr_of`.
+        objective: f, an objective of `adt_tf.objectives`, or a function that
+            `objectives.get` takes, such as `dlr_of`; with targets one of
+            logits that takes the target as well, such as `targeted_dlr_of`.
         num_steps: How many steps; an image is seen once more than that.
         num_targets: How many target classes are tried, each as one part; None
             for an objective without a target.
@@ -103,7 +104,7 @@ class APGD(PointAttack):
     def __init__(
         self,
         threat_model: ThreatModel,
-        objective: Callable[..., tf.Tensor],
+        objective: Objective | Callable[..., Any],
         *,
         num_steps: int = 100,
         num_targets: int | None = None,
@@ -119,7 +120,7 @@ class APGD(PointAttack):
                     f"Received: {key}={value}"
                 )
         super().__init__(threat_model, name)
-        self.objective = objective
+        self.objective = objectives.get(objective)
         self.num_steps = num_steps
         self.num_targets = num_targets
         self.num_parts = num_targets or 1
@@ -127,7 +128,7 @@ class APGD(PointAttack):
     def __repr__(self) -> str:
         parts = [
             repr(self.threat_model),
-            getattr(self.objective, "__name__", "objective"),
+            self.objective.name,
             f"num_steps={self.num_steps}",
         ]
         if self.num_targets:
@@ -139,11 +140,15 @@ class APGD(PointAttack):
         """The number of steps, and the start, which is looked at as well."""
         return self.num_steps + 1
 
+    def check(self, classifier: Any) -> None:
+        """Asks the objective."""
+        self.objective.check(classifier)
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the strongest image met."""
         progress = self._start(classifier, x, y, seed, part)
         progress = self._climb(
-            classifier, x, y, progress, self.length, jit_compile
+            classifier, x, y, progress, self.length, seed, jit_compile
         )
         return tf.stop_gradient(progress.best.x_adv)
 
@@ -164,7 +169,10 @@ class APGD(PointAttack):
         jit_compile=False,
     ):
         """Takes further steps."""
-        return self._climb(classifier, x, y, progress, num_steps, jit_compile)
+        seed = seeds.fold(seed, 0)
+        return self._climb(
+            classifier, x, y, progress, num_steps, seed, jit_compile
+        )
 
     def finish(self, classifier, x, y, progress, *, seed, part=0):
         """Returns the strongest image met; the clean one was the first."""
@@ -174,9 +182,9 @@ class APGD(PointAttack):
         part = tf.cast(part, tf.int32)
         clean = _logits(classifier, x)
         _check_classes(clean)
-        step, targets = tf.constant(0), ()
+        step, targets = tf.constant(0), {}
         if self.num_targets:
-            targets = (_target(clean, y, part),)
+            targets = {"target": _target(clean, y, part)}
             # A classifier of few classes has no target for the last parts:
             # these are at their end.
             step = tf.where(part < clean.shape[-1] - 1, 0, self.length)
@@ -185,7 +193,7 @@ class APGD(PointAttack):
         state = _State.at(start, y, 2 * threat_model.epsilon)
         return Progress(step, (state, targets), Strongest.of(x, clean, y))
 
-    def _climb(self, classifier, x, y, progress, num_steps, jit_compile):
+    def _climb(self, classifier, x, y, progress, num_steps, seed, jit_compile):
         """Takes at most so many steps.
 
         The loop stays in graph mode and calls one step, which XLA compiles
@@ -194,12 +202,15 @@ class APGD(PointAttack):
         """
         first, (state, targets), strongest = progress
         last = tf.minimum(first + num_steps, self.length)
+        value = self.objective(
+            classifier, x, y, seed=seeds.fold(seed, -1), **targets
+        )
 
         def step(state, strongest, step_index, window):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(state.x_adv)
-                logits = _logits(classifier, state.x_adv)
-                values = self.objective(logits, y, *targets)
+                values, logits = value(state.x_adv[:, tf.newaxis])
+                values, logits = values[:, 0], logits[:, 0]
                 # Each example's own gradient, since none acts on another.
                 total = tf.reduce_sum(values)
             # Without any gradient only the random start is left.

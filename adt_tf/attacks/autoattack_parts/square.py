@@ -224,7 +224,7 @@ def _seen(classifier: Any, x_adv: tf.Tensor, y: tf.Tensor) -> Strongest:
     """Queries the classifier; the loss of what it returns is the margin."""
     logits = tf.cast(classifier(x_adv, training=False), tf.float32)
     wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
-    margin = objectives.margin_of(logits[:, tf.newaxis], y)[:, 0]
+    margin = objectives.margin_of(logits, y)
     return Strongest(x_adv, wrong, margin)
 
 

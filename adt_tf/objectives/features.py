@@ -1,0 +1,154 @@
+"""The objective of FeaAttack: features like those of another class."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from adt_tf import checks, networks, seeds
+from adt_tf.configs import Configured
+from adt_tf.objectives.base import Objective
+
+
+@dataclasses.dataclass(frozen=True)
+class Features(Configured, abc.ABC):
+    """Which features of a classifier are compared.
+
+    Attributes:
+        kind: What reports call the features.
+        suffix: What reports add to the name of an attack on them.
+    """
+
+    kind: ClassVar[str]
+    suffix: ClassVar[str] = ""
+
+    @abc.abstractmethod
+    def extractor(self, classifier: Any) -> Any:
+        """Returns a function (images, training) -> (features, logits)."""
+
+    def check(self, classifier: Any) -> None:
+        """Raises `ValueError` where the classifier has no such features."""
+        self.extractor(classifier)
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureMap(Features):
+    """The feature map before the global pooling."""
+
+    kind = "feature"
+
+    def extractor(self, classifier):
+        """Finds the feature map of a functional Keras model."""
+        try:
+            return networks.feature_extractor(classifier, with_outputs=True)
+        except ValueError as error:
+            raise ValueError(
+                "FeaAttack cannot find the classifier's feature map; with "
+                '`attacks.fea(..., features="logits")` it takes the logits in '
+                f"its place. {error}"
+            ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Logits(Features):
+    """The logits, for a classifier that is no functional Keras model."""
+
+    kind = "logit"
+    suffix = " (logits)"
+
+    def extractor(self, classifier):
+        """Takes the outputs for both."""
+
+        def both(images, training):
+            logits = classifier(images, training=training)
+            return logits, logits
+
+        return both
+
+
+_FEATURES = {"map": FeatureMap(), "logits": Logits()}
+
+
+def get_features(features: str | Features) -> Features:
+    """Returns the features of that name, "map" or "logits"."""
+    if isinstance(features, Features):
+        return features
+    if features not in _FEATURES:
+        raise ValueError(
+            "Argument `features` must be 'map' or 'logits'. Received: "
+            f"features={features!r}"
+        )
+    return _FEATURES[features]
+
+
+class FeatureSimilarity(Objective):
+    """The cosine of the features of x_adv and of an image of another class.
+
+        value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
+
+    h is the feature map before the global pooling, or the logits. The target
+    x' is drawn, for each example, among the targets of other classes.
+
+    Args:
+        targets: (images, labels) to draw from, such as the test set.
+        features: "map"; or "logits", for a classifier that is no functional
+            Keras model, so that its feature map cannot be had.
+
+    Reference: Lin et al., a feature attack on feature scattering, 2019.
+    """
+
+    def __init__(
+        self, targets: tuple[Any, Any], *, features: str | Features = "map"
+    ):
+        self.features = get_features(features)
+        self.targets = tuple(
+            tf.convert_to_tensor(part) for part in checks.as_batch(*targets)
+        )
+        size = len(self.targets[1])
+        self.name = f"{self.features.kind}_similarity({size} targets)"
+
+    def check(self, classifier):
+        """Raises where the classifier has no such features."""
+        self.features.check(classifier)
+
+    def __call__(self, classifier, x, y, *, seed):
+        """Draws the targets, and returns the likeness to them."""
+        both = self.features.extractor(classifier)
+        images, labels = self.targets
+        scores = seeds.per_example(
+            lambda s: tf.random.stateless_uniform(tf.shape(labels), s), x, seed
+        )
+        other = labels[tf.newaxis] != tf.cast(y, labels.dtype)[:, tf.newaxis]
+        index = tf.argmax(tf.where(other, scores, -1.0), axis=-1)
+        target = tf.stop_gradient(
+            _unit(both(tf.gather(images, index), training=False)[0])
+        )
+
+        def value(x_adv):
+            shape = tf.shape(x_adv)
+            flat = tf.reshape(x_adv, tf.concat([[-1], shape[2:]], axis=0))
+            features, logits = both(
+                tf.ensure_shape(flat, [None, *x_adv.shape[2:]]), training=False
+            )
+            features = tf.reshape(_unit(features), [shape[0], shape[1], -1])
+            values = tf.einsum("bkd,bd->bk", features, target)
+            logits = tf.cast(logits, tf.float32)
+            return values, tf.reshape(
+                logits, [shape[0], shape[1], logits.shape[-1]]
+            )
+
+        return value
+
+
+feature_similarity = FeatureSimilarity
+
+
+def _unit(features: tf.Tensor) -> tf.Tensor:
+    """Flattens and normalises each example's features."""
+    features = tf.cast(features, tf.float32)
+    size = math.prod(features.shape[1:])
+    return tf.math.l2_normalize(tf.reshape(features, [-1, size]), axis=-1)

@@ -1,0 +1,127 @@
+"""Functions of logits: what losses and objectives are made of.
+
+    cross_entropy_of(logits, y)
+    margin_of(logits, y)
+    dlr_of(logits, y)                         # scale-free
+    targeted_dlr_of(logits, y, target)
+
+Logits are [batch, classes], or [batch, k, classes] for k samples of each
+image; labels are [batch] in both cases.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Returns the cross-entropy of each image.
+
+    Args:
+        logits: [batch, classes] or [batch, k, classes].
+        y: Labels [batch].
+    """
+    labels = tf.broadcast_to(_wide(y, logits), tf.shape(logits)[:-1])
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=logits
+    )
+
+
+def margin_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """max_{c != y} z_c - z_y, above 0 where the prediction is wrong.
+
+    Args:
+        logits: z [batch, classes] or [batch, k, classes].
+        y: Labels [batch].
+    """
+    is_true = tf.one_hot(_wide(y, logits), logits.shape[-1], True, False)
+    true = tf.reduce_sum(tf.where(is_true, logits, 0.0), axis=-1)
+    other = tf.where(is_true, logits.dtype.min, logits)
+    return tf.reduce_max(other, axis=-1) - true
+
+
+def kl_divergence_of(clean_logits: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """KL(clean || adversarial) over the last axis; the other axes broadcast.
+
+        sum_c p_c (log p_c - log q_c),   p of `clean_logits`, q of `logits`
+
+    Logarithms of softmax stay finite where a probability underflows to 0.
+    """
+    log_p = tf.nn.log_softmax(clean_logits)
+    log_q = tf.nn.log_softmax(logits)
+    return tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1)
+
+
+def dlr_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """The difference of logits ratio, above 0 where the prediction is wrong.
+
+        -(z_y - max_{c != y} z_c) / (z_(1) - z_(3)),   z_(1) >= z_(2) >= ...
+
+    It does not change when logits are scaled or shifted, so a classifier
+    cannot hide behind large ones. Two classes have no third logit: there it is
+    the plain margin, the numerator.
+
+    Args:
+        logits: z [batch, classes] or [batch, k, classes].
+        y: Labels [batch].
+
+    Reference: Croce and Hein, Reliable Evaluation of Adversarial Robustness
+    with an Ensemble of Diverse Parameter-free Attacks, 2020.
+
+    Example:
+
+    >>> dlr_of(tf.constant([[2.0, 1.0, -2.0]]), tf.constant([0])).numpy()
+    array([-0.25], dtype=float32)
+    """
+    margin = margin_of(logits, y)
+    if logits.shape[-1] < 3:
+        return margin
+    top = tf.math.top_k(logits, 3).values
+    return _ratio(margin, top[..., 0] - top[..., 2])
+
+
+def targeted_dlr_of(
+    logits: tf.Tensor, y: tf.Tensor, target: tf.Tensor
+) -> tf.Tensor:
+    """The ratio towards one class, above 0 where it has passed the true one.
+
+        -(z_y - z_target) / (z_(1) - (z_(3) + z_(4)) / 2)
+
+    With two or three classes there is no fourth logit: there it is the plain
+    margin, the numerator.
+
+    Args:
+        logits: z [batch, classes] or [batch, k, classes].
+        y: Labels [batch].
+        target: Classes to move to [batch].
+
+    Reference: as for `dlr_of`.
+
+    Example:
+
+    >>> logits = tf.constant([[2.0, 1.0, 0.0, -4.0]])
+    >>> targeted_dlr_of(logits, tf.constant([0]), tf.constant([2])).numpy()
+    array([-0.5], dtype=float32)
+    """
+    margin = _logit_of(logits, target) - _logit_of(logits, y)
+    if logits.shape[-1] < 4:
+        return margin
+    top = tf.math.top_k(logits, 4).values
+    return _ratio(margin, top[..., 0] - (top[..., 2] + top[..., 3]) / 2)
+
+
+def _wide(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Labels [batch] that broadcast over the samples of each image."""
+    return tf.reshape(y, [-1] + [1] * (len(logits.shape) - 2))
+
+
+def _logit_of(logits: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Picks one logit for each image."""
+    index = _wide(index, logits)
+    is_picked = tf.one_hot(index, logits.shape[-1], True, False)
+    return tf.reduce_sum(tf.where(is_picked, logits, 0.0), axis=-1)
+
+
+def _ratio(margin: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+    # Logits that are all equal would give 0 / 0.
+    return margin / tf.maximum(scale, 1e-12)

@@ -1,0 +1,153 @@
+"""The named objectives, of logits and of whole batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from adt_tf import seeds
+from adt_tf.kernels import transport
+from adt_tf.objectives.base import (
+    LogitObjective,
+    Value,
+    logits_of,
+    of_logits,
+    on_logits,
+)
+from adt_tf.objectives.logits import (
+    cross_entropy_of,
+    dlr_of,
+    kl_divergence_of,
+    margin_of,
+    targeted_dlr_of,
+)
+
+#: The loss of the true class, which FGSM, PGD, MIM and EXP climb.
+cross_entropy = of_logits(cross_entropy_of, name="cross_entropy")
+
+#: The difference of logits ratio.
+dlr = of_logits(dlr_of, name="dlr")
+
+#: The ratio towards a target class, for `APGD` with targets.
+targeted_dlr = of_logits(targeted_dlr_of, name="targeted_dlr")
+
+
+@dataclasses.dataclass(frozen=True)
+class Margin(LogitObjective):
+    """Carlini and Wagner's margin, climbed until it reaches `confidence`.
+
+        value = -max(z_y - max_{c != y} z_c + confidence, 0)
+
+    Args:
+        confidence: The margin of the wrong class at which the climb ends.
+
+    Reference: Carlini and Wagner, Towards Evaluating the Robustness of
+    Neural Networks, 2017; the paper uses a confidence of 50.
+    """
+
+    confidence: float = 50.0
+
+    @property
+    def name(self) -> str:
+        """The name and the confidence."""
+        return f"margin({self.confidence:g})"
+
+    def of(self, logits, y):
+        """Returns the values [n]."""
+        return -tf.nn.relu(self.confidence - margin_of(logits, y))
+
+
+margin = Margin
+
+
+def targeted_cross_entropy(
+    classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
+) -> Value:
+    """Minus the loss of a class drawn uniformly among the wrong ones.
+
+    Reference: Kurakin et al., Adversarial Machine Learning at Scale, 2017.
+    """
+    num_classes = logits_of(classifier, x[:, tf.newaxis]).shape[-1]
+    offset = seeds.per_example(
+        lambda s: tf.random.stateless_uniform(
+            [], s, 1, num_classes, dtype=tf.int32
+        ),
+        x,
+        seed,
+        dtype=tf.int32,
+    )
+    target = (tf.cast(y, tf.int32) + offset) % num_classes
+    return on_logits(classifier, lambda z: -cross_entropy_of(z, target))
+
+
+def kl_from_clean(
+    classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
+) -> Value:
+    """How far the predicted distribution is from that of the clean image.
+
+        value = sum_c p_c(x) (log p_c(x) - log p_c(x_adv))
+
+    The direction is that of TRADES' code: the clean prediction is the target.
+    The value is least, with a gradient of zero, at x_adv = x: climb it from a
+    random start or with a distribution that has some width.
+
+    Reference: Zhang et al., Theoretically Principled Trade-off between
+    Robustness and Accuracy, 2019.
+    """
+    del y, seed
+    clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis]))
+    return on_logits(classifier, lambda z: kl_divergence_of(clean, z))
+
+
+def transport_distance(
+    classifier: Any,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    *,
+    seed: tf.Tensor,
+    regularization: float = 0.01,
+    num_iterations: int = 50,
+) -> Value:
+    """The optimal-transport distance of the batch's logits from the clean ones.
+
+        value_i = sum_j P_ij (1 - cos(z(x_adv_i), z(x_j)))
+
+    with the plan P of `adt_tf.kernels.transport`, one for each of the k
+    samples. The values of a batch add up to its distance, so each is of the
+    order of 1 / batch.
+
+    This is the one objective that couples the examples of a batch: an image
+    may move towards the logits of any other, so the result for one depends on
+    which others it is attacked with. The features are the logits, as in the
+    authors' code (the paper says feature space). Start at random, as they do:
+    at x_adv = x an image's distance from itself has no gradient.
+
+    Args:
+        classifier: From images to logits.
+        x: Clean images [batch, ...].
+        y: Not used: the objective needs no labels.
+        seed: Not used.
+        regularization: Weight of the plan's entropy.
+        num_iterations: Sinkhorn's iterations.
+
+    Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
+    Feature Scattering-based Adversarial Training, 2019.
+    """
+    del y, seed
+    clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis])[:, 0])
+
+    def distance(logits):
+        costs = transport.transport_costs(
+            tf.transpose(logits, [1, 0, 2]),
+            clean,
+            regularization=regularization,
+            num_iterations=num_iterations,
+        )
+        return tf.transpose(costs)
+
+    return on_logits(classifier, distance)
+
+
+transport_distance.couples_examples = True
