@@ -114,7 +114,7 @@ def markdown(folder):
     for name, (command, _) in bad_scripts.ROWS.items():
         done = in_process.run(*command_of(command, folder))
         message = done.stderr.splitlines()[-1]
-        yield row(f"{command[0]}.py", name, message)
+        yield row(f"adt-{command[0]}", name, message)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,13 @@ HIDDEN = "not shown"
 # What a shell reports of a process that Ctrl-C has ended.
 _INTERRUPTED = 128 + 2
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
-_EXPECTED = (ValueError, OSError, MemoryError, zipfile.BadZipFile)
+_EXPECTED = (
+    flags.Error,
+    ValueError,
+    OSError,
+    MemoryError,
+    zipfile.BadZipFile,
+)
 
 
 def run(
@@ -52,9 +58,9 @@ def run(
 
     def parse(argv):
         flags.FLAGS(argv[:1])  # absl's own flags keep their defaults
-        _answer_questions(name, description, values, argv[1:])
         for flag in values:
             values[flag].unparse()
+        _answer_questions(name, description, values, argv[1:])
         try:
             return values([name, *flagfiles.expand(argv[1:])])[1:]
         except (flags.Error, ValueError, OSError) as error:

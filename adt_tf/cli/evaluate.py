@@ -100,9 +100,9 @@ def evaluate(*arguments: str) -> None:
     if arguments:
         raise ValueError(f"Arguments without a flag: {list(arguments)}")
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
+    protocol = _choose_protocol()
     # Generators are trained on the training examples.
     config = config_to_measure(FLAGS, "train_examples")
-    protocol = _choose_protocol()
     suffix = f"-{protocol}" if FLAGS.protocol else ""
     output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
     import_tensorflow()
