@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from adt_tf import attacks, losses, objectives
 from adt_tf.attacks import Attack
+from adt_tf.distributions.entropies import Entropy
 from adt_tf.threat_models import ThreatModel
 
 
@@ -148,7 +149,9 @@ def adt_exp(
     step_size: float = 0.3,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
+    entropy: str | Entropy = "perturbation",
     gradient_decay: float = 0.0,
+    adam_epsilon: float = 1e-8,
     beta: float | None = None,
 ) -> Method:
     """ADT with explicit distributions: a squashed Gaussian for each image.
@@ -162,7 +165,9 @@ def adt_exp(
         step_size: Of Adam, betas 0, for mu and rho.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
         gradient_decay: Of the gradients over the steps; see `attacks.exp`.
+        adam_epsilon: Adam's epsilon for mu and rho; see `attacks.exp`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
@@ -176,7 +181,9 @@ def adt_exp(
         step_size=step_size,
         entropy_weight=entropy_weight,
         entropy_reduction=entropy_reduction,
+        entropy=entropy,
         gradient_decay=gradient_decay,
+        adam_epsilon=adam_epsilon,
         objective=objective,
     )
     return Method(attack, loss)
@@ -189,6 +196,7 @@ def adt_exp_am(
     width_factor: float = 1.0,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
+    entropy: str | Entropy = "perturbation",
     gradient_scale: float | None = None,
     beta: float | None = None,
     seed: int = 0,
@@ -201,6 +209,7 @@ def adt_exp_am(
         width_factor: Of the generator; 1 is the paper's.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
         gradient_scale: Factor of the gradients that the generator sees; see
             `attacks.exp_am`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
@@ -214,6 +223,7 @@ def adt_exp_am(
         width_factor=width_factor,
         entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
+        entropy=entropy,
         gradient_scale=gradient_scale,
         seed=seed,
     )

@@ -157,7 +157,9 @@ class Adam(StepRule):
         learning_rate: Length of a step in each coordinate.
         beta_1: Decay of the mean of the gradients.
         beta_2: Decay of the mean of their squares.
-        epsilon: What keeps the quotient finite.
+        epsilon: What keeps the quotient finite. A gradient that is c times
+            ours beside 1e-8, such as that of a batch's mean, acts like
+            epsilon = 1e-8 / c here.
     """
 
     learning_rate: float
@@ -167,6 +169,7 @@ class Adam(StepRule):
 
     def __post_init__(self):
         _check_positive("learning_rate", self.learning_rate)
+        _check_positive("epsilon", self.epsilon)
 
     def init(self, params):
         """Returns m = 0, v = 0 and each example's number of steps."""
@@ -198,9 +201,12 @@ class Adam(StepRule):
         return params, (first, second, count)
 
     def describe(self, threat_model):
-        """Names the rule with its learning rate and its betas."""
+        """Names the rule with its numbers."""
         del threat_model
-        return f"adam({self.learning_rate:g}, {self.beta_1:g}, {self.beta_2:g})"
+        numbers = [self.learning_rate, self.beta_1, self.beta_2]
+        if self.epsilon != type(self).epsilon:
+            numbers.append(self.epsilon)
+        return f"adam({', '.join(f'{number:g}' for number in numbers)})"
 
 
 steepest = sign = Steepest

@@ -272,6 +272,10 @@ def test_names_resolve():
         "PGD-100": "PGD-100",
         "pgd-20x10": "PGD-20 x10",
         "mim-20": "MIM-20",
+        "mim-random-20": "MIM-20 (random start)",
+        "mim-random-last-20x2": "MIM-20 (random start, last) x2",
+        "pgd-last-100": "PGD-100 (last)",
+        "cw-last": "C&W-30 (last)",
         "cw-30": "C&W-30",
         "exp": "EXP-20",
         "spsa-512": "SPSA-512",
@@ -281,6 +285,7 @@ def test_names_resolve():
         "fab-t": "FAB-T",
         "square": "Square",
         "fea-100": "Fea-50x100",
+        "fea-pooled": "Fea-50x200 (pooled)",
         "exp-am": "EXP-AM",
         "imp-am": "IMP-AM",
     }
@@ -291,6 +296,20 @@ def test_names_resolve():
     }
     found = {n: attacks.get(n, EPSILON, **context).name for n in expected}
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["fgsm-last", "pgd-random", "mim-pooled-20", "fea-last-5"]
+)
+def test_a_form_that_an_attack_does_not_have_is_refused(name):
+    with pytest.raises(ValueError, match="has no form.*Received: name="):
+        attacks.get(name, EPSILON, targets=targets((8, 8, 1), 10))
+
+
+@pytest.mark.parametrize("name", ["last", "pgd-first", "pgd-20-last", "mim-"])
+def test_names_of_no_attack_are_refused(name):
+    with pytest.raises(ValueError, match="Argument `name` must be one of"):
+        attacks.get(name, EPSILON)
 
 
 def test_fea_takes_logits_where_there_is_no_feature_map(convolutional, images):
@@ -329,6 +348,20 @@ def test_different_attacks_have_different_reprs():
         (
             attacks.fea(0.1, targets=pool),
             attacks.fea(0.1, targets=(pool[0][::-1], pool[1])),
+        ),
+        (
+            attacks.fea(0.1, targets=pool),
+            attacks.fea(0.1, targets=pool, features="pooled"),
+        ),
+        (attacks.pgd(0.1), attacks.pgd(0.1, last_iterate=True)),
+        (attacks.exp(0.1), attacks.exp(0.1, adam_epsilon=1.28e-7)),
+        *(
+            (make(0.1, **more), make(0.1, entropy="gaussian", **more))
+            for make, more in ((attacks.exp, {}), (attacks.exp_am, shape))
+        ),
+        (
+            attacks.l2l(0.1, **shape),
+            attacks.l2l(0.1, gradient_scale=1 / 64, **shape),
         ),
     ]
     for one, other in pairs:

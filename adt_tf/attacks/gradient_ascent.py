@@ -108,6 +108,7 @@ class GradientAscent(Attack):
         self.gradient = gradient or gradients.backpropagation()
         self.keep_best = keep_best
         self.stop_early = stop_early
+        self.couples_examples = couples_examples(objective)
         self.images_per_example = (
             sample_chunk * self.gradient.images_per_example
         )

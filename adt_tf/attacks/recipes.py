@@ -22,6 +22,7 @@ from adt_tf.attacks.base import Attack, Identity
 from adt_tf.attacks.combinators import Restarts
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
+from adt_tf.distributions.entropies import Entropy
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import ThreatModel
 
@@ -59,6 +60,7 @@ def pgd(
     step_size: float | None = None,
     share: float = 1 / 4,
     objective: Objective = objectives.cross_entropy,
+    last_iterate: bool = False,
     name: str | None = None,
 ) -> GradientAscent:
     """Projected steepest steps from a random start; step size epsilon / 4.
@@ -69,6 +71,9 @@ def pgd(
         step_size: Length of a step; by default a share of epsilon.
         share: The share of epsilon, where no `step_size` is given.
         objective: What is climbed.
+        last_iterate: Whether a call gives back where the climb ends, as the
+            paper's released code does, rather than the strongest image that
+            it has met.
         name: The attack's name in tables.
 
     Reference: Madry et al., Towards Deep Learning Models Resistant to
@@ -80,7 +85,8 @@ def pgd(
         objective,
         step_rules.steepest(step_size, share=share),
         num_steps=num_steps,
-        name=name or f"PGD-{num_steps}",
+        keep_best=not last_iterate,
+        name=_named(name or f"PGD-{num_steps}", last=last_iterate),
     )
 
 
@@ -91,10 +97,19 @@ def mim(
     step_size: float | None = None,
     decay: float = 1.0,
     random_start: bool = False,
+    last_iterate: bool = False,
 ) -> GradientAscent:
     """Steepest steps along the accumulated gradient, from the image.
 
-    With a random start it was measured to be a little weaker.
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: Number of steps.
+        step_size: Length of a step; by default epsilon / 4.
+        decay: The weight of the gradients before.
+        random_start: Whether to start at random, as the paper's released
+            evaluation does; it was measured to be a little weaker.
+        last_iterate: Whether a call gives back where the climb ends; see
+            `pgd`.
 
     Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
     """
@@ -104,8 +119,10 @@ def mim(
         objectives.cross_entropy,
         step_rules.momentum(step_size, decay),
         num_steps=num_steps,
-        # The name tells it from the usual form, in tables and in the repr.
-        name=f"MIM-{num_steps}" + (" (random start)" if random_start else ""),
+        keep_best=not last_iterate,
+        name=_named(
+            f"MIM-{num_steps}", random_start=random_start, last=last_iterate
+        ),
     )
 
 
@@ -115,13 +132,15 @@ def cw(
     num_steps: int = 30,
     step_size: float | None = None,
     confidence: float = 50.0,
+    last_iterate: bool = False,
 ) -> GradientAscent:
-    """PGD on Carlini and Wagner's margin."""
+    """PGD on Carlini and Wagner's margin; `last_iterate` as in `pgd`."""
     return pgd(
         epsilon,
         num_steps=num_steps,
         step_size=step_size,
         objective=objectives.margin(confidence),
+        last_iterate=last_iterate,
         name=f"C&W-{num_steps}",
     )
 
@@ -143,7 +162,8 @@ def fea(
         num_targets: How many are tried for each example.
         num_steps: Steps for each of them.
         step_size: By default epsilon / 8.
-        features: "map", before the global pooling; or "logits", for a
+        features: "map", before the global pooling, as the paper says;
+            "pooled", after it, as its released code does; or "logits", for a
             classifier that is no functional Keras model.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
@@ -203,7 +223,9 @@ def exp(
     step_size: float = 0.3,
     entropy_weight: float = 0.0,
     entropy_reduction: str = "mean",
+    entropy: str | Entropy = "perturbation",
     gradient_decay: float = 0.0,
+    adam_epsilon: float = 1e-8,
     objective: Objective = objectives.cross_entropy,
 ) -> GradientAscent:
     """Ascent on the parameters of a squashed Gaussian.
@@ -217,18 +239,24 @@ def exp(
         entropy_weight: lambda; 0.01 in training. As an attack the entropy
             only weakens it: where the loss is flat, it is all that is climbed.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
         gradient_decay: g <- gradient_decay * g + new; 1.0 is what the
             paper's released code does, 0.0 what the paper says.
+        adam_epsilon: Adam's epsilon beside each example's own gradient, a
+            mean over k. The released code has 1e-8 beside a mean over B
+            images and a sum over k, which acts like 1e-8 * B / k here.
         objective: What is climbed beside the entropy.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
     """
-    rule = step_rules.adam(step_size)
+    rule = step_rules.adam(step_size, epsilon=adam_epsilon)
     if gradient_decay:
         rule = step_rules.accumulate(rule, gradient_decay)
     return GradientAscent(
         TanhGaussian(
-            threat_models.get(epsilon), entropy_reduction=entropy_reduction
+            threat_models.get(epsilon),
+            entropy_reduction=entropy_reduction,
+            entropy=entropy,
         ),
         objective,
         rule,
@@ -248,6 +276,7 @@ def exp_am(
     width_factor: float = 1.0,
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
+    entropy: str | Entropy = "perturbation",
     gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Amortized:
@@ -259,6 +288,7 @@ def exp_am(
         width_factor: Of the generator; 1 is the paper's.
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
+        entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
         gradient_scale: Factor of the gradients that the generator sees; 1 /
             64 is the released code's at a batch of 64. By default they are
             normalised.
@@ -267,7 +297,9 @@ def exp_am(
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
     """
     family = TanhGaussian(
-        threat_models.get(epsilon), entropy_reduction=entropy_reduction
+        threat_models.get(epsilon),
+        entropy_reduction=entropy_reduction,
+        entropy=entropy,
     )
     generator = networks.explicit_generator(
         input_shape, width_factor=width_factor, seed=seed
@@ -349,6 +381,12 @@ def l2l(
     )
 
 
+def _named(name: str, **forms: bool) -> str:
+    """Adds what tells an attack from its usual form, for tables and reprs."""
+    words = [form.replace("_", " ") for form, is_set in forms.items() if is_set]
+    return f"{name} ({', '.join(words)})" if words else name
+
+
 # What each name builds, and the argument that a number after it sets.
 _RECIPES: dict[str, tuple[Callable[..., Attack], str | None]] = {
     "fgsm": (fgsm, None),
@@ -367,13 +405,23 @@ _RECIPES: dict[str, tuple[Callable[..., Attack], str | None]] = {
     "square": (square, "num_queries"),
 }
 
+# Words after a name that stand for an argument which the recipe takes.
+_FORMS: dict[str, dict[str, Any]] = {
+    "random": {"random_start": True},
+    "last": {"last_iterate": True},
+    "pooled": {"features": "pooled"},
+}
+
 
 def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     """Returns the attack of a name such as "fgsm", "pgd-20" or "pgd-20x10".
 
     Args:
         name: A name, a number if you like (of steps; of targets for "fea", of
-            samples for "spsa", of queries for "square"), and restarts.
+            queries for "spsa" and "square"), and restarts. Between name and
+            number may stand forms of the paper's released code: "mim-random"
+            starts at random, "pgd-last", "mim-last" and "cw-last" give the
+            last iterate, "fea-pooled" takes the features after the pooling.
         epsilon: The radius of the ball, or a threat model.
         **context: What some attacks need: `targets` for "fea" (which takes
             `features` too), `input_shape` and `width_factor` for "exp-am" and
@@ -385,12 +433,15 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     'PGD-100'
     >>> get("pgd-20x10", 8 / 255).num_parts
     10
+    >>> get("mim-random-last-20", 8 / 255).name
+    'MIM-20 (random start, last)'
     """
     match = re.fullmatch(
-        r"([a-z]+(?:-[a-z]+)?)(?:-([1-9][0-9]*))?(?:x([1-9][0-9]*))?",
+        r"([a-z]+(?:-[a-z]+)*)(?:-([1-9][0-9]*))?(?:x([1-9][0-9]*))?",
         name.lower(),
     )
-    recipe, number, restarts = match.groups() if match else (None, None, None)
+    words, number, restarts = match.groups() if match else ("", None, None)
+    recipe, forms = _without_forms(words)
     function, counted = _RECIPES.get(recipe, (None, None))
     if function is None or (number and counted is None):
         raise ValueError(
@@ -399,7 +450,14 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
             f"restarts, as in 'pgd-20x10'. Received: name={name!r}"
         )
     wanted = inspect.signature(function).parameters
-    arguments = {k: v for k, v in context.items() if k in wanted}
+    fixed = {k: v for form in forms for k, v in _FORMS[form].items()}
+    if not fixed.keys() <= wanted.keys():
+        raise ValueError(
+            f"The attack {recipe!r} has no form {'-'.join(forms)!r}: the forms "
+            "are 'mim-random', 'pgd-last', 'mim-last', 'cw-last' and "
+            f"'fea-pooled'. Received: name={name!r}"
+        )
+    arguments = {k: v for k, v in context.items() if k in wanted} | fixed
     missing = [
         key
         for key, parameter in wanted.items()
@@ -415,6 +473,15 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
         arguments[counted] = int(number)
     attack = function(epsilon, **arguments)
     return Restarts(attack, int(restarts)) if restarts else attack
+
+
+def _without_forms(words: str) -> tuple[str, list[str]]:
+    """Splits "mim-random-last" into "mim" and ["random", "last"]."""
+    parts = words.split("-")
+    forms: list[str] = []
+    while len(parts) > 1 and parts[-1] in _FORMS:
+        forms.insert(0, parts.pop())
+    return "-".join(parts), forms
 
 
 def autoattack(epsilon: float | ThreatModel) -> list[Attack]:

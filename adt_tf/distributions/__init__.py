@@ -9,8 +9,8 @@
 Interfaces: `Family`, `NetworkFamily` and `AmortizedFamily`. Parts: `Dirac` (a
 point: PGD and its kin), `TanhGaussian` (ADT-EXP); for the amortised attacks
 `Generated`, which takes the parameters of either from a network (ADT-EXP-AM,
-L2L), and `Implicit` (ADT-IMP-AM). Samples are laid out [batch, num_samples,
-...].
+L2L), and `Implicit` (ADT-IMP-AM). `entropies` has the entropies of a
+`TanhGaussian`. Samples are laid out [batch, num_samples, ...].
 """
 
 from adt_tf.distributions.base import (

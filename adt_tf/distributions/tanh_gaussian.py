@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
 from adt_tf.configs import Configured
-from adt_tf.distributions import reductions
+from adt_tf.distributions import entropies, reductions
+from adt_tf.distributions.entropies import Entropy
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.threat_models import ThreatModel
 
@@ -29,12 +28,15 @@ class TanhGaussian(Configured):
                + log(1 - tanh(u_j)^2) + log epsilon],
 
     with log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), the form of TFP's
-    Tanh bijector, which stays finite where tanh(u) rounds to 1.
+    Tanh bijector, which stays finite where tanh(u) rounds to 1. Another
+    entropy is one more object of `adt_tf.distributions.entropies`.
 
     Args:
         threat_model: The ball that is filled.
         entropy_reduction: "mean" over the dimensions, to which the paper's
             entropy weight 0.01 belongs, or "sum", as Eq. 11 is written.
+        entropy: "perturbation", the entropy above; "gaussian", that of u,
+            before the squashing; or an `Entropy`.
 
     Reference: Dong et al., Adversarial Distributional Training, Sec. 3.1.
 
@@ -53,8 +55,10 @@ class TanhGaussian(Configured):
         threat_model: ThreatModel,
         *,
         entropy_reduction: str | Reduction = "mean",
+        entropy: str | Entropy = "perturbation",
     ):
         self.threat_model = threat_model
+        self.entropy = entropies.get(entropy)
         self.entropy_reduction = reductions.get(entropy_reduction)
         # Some thirty elementwise operations on k images for each, forward and
         # backward: fused by XLA they take a quarter of the time, on a CPU too.
@@ -67,11 +71,12 @@ class TanhGaussian(Configured):
         return type(self)(
             self.threat_model.scaled(share),
             entropy_reduction=self.entropy_reduction,
+            entropy=self.entropy,
         )
 
     def describe(self) -> list[str]:
-        """Returns the reduction of the entropy, unless it is the mean."""
-        return self.entropy_reduction.describe()
+        """Returns the entropy and its reduction, unless they are usual."""
+        return self.entropy_reduction.describe() + self.entropy.describe()
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns mu = 0 and rho = 0, that is sigma = 0.693."""
@@ -119,15 +124,13 @@ class TanhGaussian(Configured):
         sigma = tf.nn.softplus(rho)
         u = mu[:, tf.newaxis] + sigma[:, tf.newaxis] * noise
         delta, log_det, log_scale = self.threat_model.squash(u)
-        constant = 0.5 * math.log(2 * math.pi) + log_scale
+        of_image, of_sample = self.entropy.terms(
+            sigma, noise, log_det, log_scale
+        )
         axes = list(range(1, len(x.shape)))
-        # log sigma is per image, so it is reduced before it meets the samples.
-        per_image = self.entropy_reduction(
-            tf.math.log(sigma) + constant, axis=axes
-        )
-        entropy = per_image[:, tf.newaxis] + self.entropy_reduction(
-            0.5 * tf.square(noise) + log_det, axis=[a + 1 for a in axes]
-        )
+        # Terms of an image are reduced before they meet the samples.
+        entropy = self.entropy_reduction(of_image, axis=axes)[:, tf.newaxis]
+        entropy += self.entropy_reduction(of_sample, axis=[a + 1 for a in axes])
         return self.threat_model.perturb(x[:, tf.newaxis], delta), entropy
 
     def project(

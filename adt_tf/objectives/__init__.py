@@ -7,8 +7,8 @@
 objective of a function, and `of_logits` of a function of logits. Parts:
 `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`, `dlr`,
 `targeted_dlr`, `kl_from_clean`, `transport_distance`,
-`feature_similarity(targets)`. The functions of logits that they are made of
-end in `_of`.
+`feature_similarity(targets)`, `pooled_feature_similarity(targets)`. The
+functions of logits that they are made of end in `_of`.
 """
 
 from adt_tf.objectives.base import (
@@ -19,7 +19,10 @@ from adt_tf.objectives.base import (
     logits_of,
     of_logits,
 )
-from adt_tf.objectives.features import feature_similarity
+from adt_tf.objectives.features import (
+    feature_similarity,
+    pooled_feature_similarity,
+)
 from adt_tf.objectives.logits import (
     cross_entropy_of,
     dlr_of,
@@ -53,6 +56,7 @@ __all__ = [
     "margin",
     "margin_of",
     "of_logits",
+    "pooled_feature_similarity",
     "targeted_cross_entropy",
     "targeted_dlr",
     "targeted_dlr_of",

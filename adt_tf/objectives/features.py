@@ -54,6 +54,26 @@ class FeatureMap(Features):
 
 
 @dataclasses.dataclass(frozen=True)
+class PooledFeatureMap(FeatureMap):
+    """The mean of the feature map over its positions, as the released code."""
+
+    kind = "pooled_feature"
+    suffix = " (pooled)"
+
+    def extractor(self, classifier):
+        """Finds the feature map, and pools it."""
+        extract = super().extractor(classifier)
+
+        def both(images, training):
+            features, logits = extract(images, training=training)
+            features = tf.cast(features, tf.float32)
+            positions = list(range(1, len(features.shape) - 1))
+            return tf.reduce_mean(features, axis=positions), logits
+
+        return both
+
+
+@dataclasses.dataclass(frozen=True)
 class Logits(Features):
     """The logits, for a classifier that is no functional Keras model."""
 
@@ -70,16 +90,20 @@ class Logits(Features):
         return both
 
 
-_FEATURES = {"map": FeatureMap(), "logits": Logits()}
+_FEATURES = {
+    "map": FeatureMap(),
+    "pooled": PooledFeatureMap(),
+    "logits": Logits(),
+}
 
 
 def get_features(features: str | Features) -> Features:
-    """Returns the features of that name, "map" or "logits"."""
+    """Returns the features of that name: "map", "pooled" or "logits"."""
     if isinstance(features, Features):
         return features
     if features not in _FEATURES:
         raise ValueError(
-            "Argument `features` must be 'map' or 'logits'. Received: "
+            "Argument `features` must be 'map', 'pooled' or 'logits'. Received: "
             f"features={features!r}"
         )
     return _FEATURES[features]
@@ -90,12 +114,12 @@ class FeatureSimilarity(Objective):
 
         value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
 
-    h is the feature map before the global pooling, or the logits. The target
-    x' is drawn, for each example, among the targets of other classes.
+    h is the feature map before the global pooling, its mean over positions (the
+    form of the released code), or the logits. The target x' is drawn, for each example, among the targets of other classes.
 
     Args:
         targets: (images, labels) to draw from, such as the test set.
-        features: "map"; or "logits", for a classifier that is no functional
+        features: "map" or "pooled"; or "logits", for a classifier that is no functional
             Keras model, so that its feature map cannot be had.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
@@ -145,6 +169,17 @@ class FeatureSimilarity(Objective):
 
 
 feature_similarity = FeatureSimilarity
+
+
+def pooled_feature_similarity(targets: tuple[Any, Any]) -> FeatureSimilarity:
+    """The cosine of the features after the global pooling.
+
+    The form of the paper's released code; the paper says before the pooling.
+
+    Args:
+        targets: (images, labels) to draw from, such as the test set.
+    """
+    return FeatureSimilarity(targets, features="pooled")
 
 
 def _unit(features: tf.Tensor) -> tf.Tensor:
