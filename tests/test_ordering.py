@@ -9,7 +9,7 @@ from adt_tf import attacks, data, networks
 from adt_tf.runs import evaluation_job
 
 EPSILON = 0.15
-PAPER = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30", "fea"]
+PAPER = ["fgsm", "pgd-20", "pgd-100", "mim-random-20", "cw-30", "fea"]
 
 
 @pytest.fixture(scope="module")

@@ -441,7 +441,7 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
         name.lower(),
     )
     words, number, restarts = match.groups() if match else ("", None, None)
-    recipe, forms = _without_forms(words)
+    recipe, forms = without_forms(words)
     function, counted = _RECIPES.get(recipe, (None, None))
     if function is None or (number and counted is None):
         raise ValueError(
@@ -475,7 +475,7 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     return Restarts(attack, int(restarts)) if restarts else attack
 
 
-def _without_forms(words: str) -> tuple[str, list[str]]:
+def without_forms(words: str) -> tuple[str, list[str]]:
     """Splits "mim-random-last" into "mim" and ["random", "last"]."""
     parts = words.split("-")
     forms: list[str] = []

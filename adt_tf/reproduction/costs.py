@@ -21,6 +21,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from adt_tf import attacks
+from adt_tf.attacks.recipes import without_forms
 from adt_tf.files import write_text
 from adt_tf.reproduction import stopwatch
 from adt_tf.runs.config import Config
@@ -149,7 +150,10 @@ def gradients_of(attack: str) -> float:
     >>> gradients_of("pgd-100"), gradients_of("fea-10"), gradients_of("exp")
     (100, 500, 200)
     """
-    name, number = re.fullmatch(r"([a-z]+(?:-[a-z]+)?)-?(\d*)", attack).groups()
+    words, number = re.fullmatch(
+        r"([a-z]+(?:-[a-z]+)*)-?(\d*)", attack
+    ).groups()
+    name, _ = without_forms(words)
     return _GRADIENTS[name](int(number) if number else None)
 
 

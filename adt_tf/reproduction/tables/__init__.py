@@ -90,7 +90,7 @@ TABLES: dict[str, Target] = {
         _against("AT-PGD"),
         "AT-PGD+ is a model released by Madry et al., which is not trained "
         "here; the paper took FeaScatter's from its authors, here it is "
-        "trained. MIM starts at the image, where it is stronger, and ALP's "
+        "trained. MIM starts at random, as in the released code, and ALP's "
         "terms are means; docs/design.md has the reasons.",
     ),
     "table2": _table(

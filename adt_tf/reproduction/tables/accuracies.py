@@ -26,7 +26,7 @@ COLUMNS = {
     "PGD-10": "pgd-10",
     "PGD-20": "pgd-20",
     "PGD-100": "pgd-100",
-    "MIM": "mim-20",
+    "MIM": "mim-random-20",
     "C&W": "cw-30",
     "FeaAttack": "fea",
     "EXP": "exp",
