@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from adt_tf.runs import claiming, flag_fields
-from adt_tf.runs.config import METHOD_ARGUMENTS, Config
+from adt_tf.runs.config import Config
+from adt_tf.runs.method_flags import METHOD_FLAGS
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 FLOATS = [name for name, field in FIELDS.items() if "float" in field.type]
@@ -29,8 +30,11 @@ CHANGED = {
     "sample_chunk": 1,
     "entropy_weight": -0.0,
     "entropy_reduction": "sum",
+    "entropy": "gaussian",
     "entropy_threshold": -0.9,
     "gradient_decay": 1.0,
+    "adam_epsilon": 1.28e-7,
+    "gradient_scale": 1 / 64,
     "beta": 6,
     "pairing_weight": 0.5,
     "label_smoothing": 0.5,
@@ -223,7 +227,7 @@ def test_what_decides_a_run():
 
 def test_method_arguments():
     assert Config(epsilon=0.1).method_arguments() == {"epsilon": 0.1}
-    assert Config(**CHANGED).method_arguments().keys() == set(METHOD_ARGUMENTS)
+    assert Config(**CHANGED).method_arguments().keys() == set(METHOD_FLAGS)
 
 
 def test_a_workdir_is_claimed_once(tmp_path):

@@ -32,6 +32,13 @@ ATTACKS = {
 PARTS = {
     **ATTACKS,
     "l2": attacks.pgd(L2(0.3), num_steps=2),
+    "mim-random": attacks.get("mim-random-3", BALL),
+    "mim-last": attacks.get("mim-last-3", BALL),
+    "adam's epsilon": attacks.exp(BALL, num_steps=2, adam_epsilon=1.28e-7),
+    "gaussian": attacks.exp(BALL, num_steps=2, entropy="gaussian"),
+    "gradient scale": attacks.l2l(
+        BALL, input_shape=(8, 8, 1), width_factor=0.02, gradient_scale=1 / 64
+    ),
     "momentum": step_rules.momentum(0.1),
     "accumulate": step_rules.accumulate(step_rules.adam(0.3), 1.0),
     "margin": objectives.margin(1 / 3),

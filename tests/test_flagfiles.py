@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adt_tf import methods
-from adt_tf.runs import experiment, flagfiles, protocols
+from adt_tf.runs import experiment, flagfiles, method_flags, protocols
 from adt_tf.runs.config import Config
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -141,6 +141,78 @@ def test_a_file_asks_for_no_download(elsewhere):
         assert Config.from_flagfile("mine").download is False
         config = Config.parse(["--download", "--flagfile=mine"])
         assert config.download is True and config.seed == 3
+
+
+@pytest.mark.parametrize("method", methods.list())
+def test_flags_of_methods_are_their_arguments(method):
+    """The table that is there without TensorFlow, beside the functions."""
+    taken = set(methods.arguments(method)) - {"input_shape", "seed"}
+    known = method_flags.METHOD_FLAGS
+    assert taken == {flag for flag in known if method_flags.takes(method, flag)}
+    assert method_flags.takes(method, "epochs")
+    assert method_flags.takes("no method", "beta")
+
+
+RELEASED = {
+    "adt_exp": {"gradient_decay": 1.0, "adam_epsilon": 1e-8 * 64 / 5},
+    "adt_exp_am": {"gradient_scale": 1 / 64},
+    "adt_imp_am": {"gradient_scale": 1 / 64, "entropy_threshold": 0.9},
+    "l2l": {"gradient_scale": 1 / 64},
+    "at_pgd": {},
+}
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_the_released_recipe_sets_what_the_method_takes(method, capsys):
+    run = Config.from_flagfile(f"cifar10/{method}")
+    files = [f"cifar10/{method}", "recipes/released"]
+    config = Config.parse([f"--flagfile={file}" for file in files])
+    text = capsys.readouterr().out
+    changed = {
+        name: value
+        for name, value in dataclasses.asdict(config).items()
+        if value != getattr(run, name)
+    }
+    assert changed == pytest.approx(RELEASED[method])
+    # It names the rest, in one line.
+    others = {
+        name for values in RELEASED.values() for name in values
+    } - changed.keys()
+    assert text.startswith(f"recipes/released: {method} does not take --")
+    assert text.count("\n") == 1
+    assert all(f"--{name}=" in text for name in others)
+    assert not any(f"--{name}=" in text for name in changed)
+    generator = {"input_shape": (8, 8, 1), "width_factor": 0.02}
+    more = generator if method_flags.takes(method, "width_factor") else {}
+    assert methods.get(method, **config.method_arguments(), **more)
+
+
+def test_the_released_hinge_has_weight_one():
+    config = Config.parse(
+        ["--flagfile=digits/adt_imp_am", "--flagfile=recipes/released"]
+    )
+    attack = methods.get(
+        "adt_imp_am", input_shape=(8, 8, 1), **config.method_arguments()
+    ).attack
+    assert (attack.entropy_weight, attack.entropy_threshold) == (1.0, 0.9)
+    assert attack.couples_examples
+
+
+def test_what_is_typed_is_not_left_out(capsys):
+    """Only a recipe's own flags give way, wherever the method is named."""
+    recipe = "--flagfile=recipes/released"
+    typed = Config.parse([recipe, "--method=at_pgd", "--gradient_decay=1"])
+    assert typed.gradient_decay == 1.0
+    with pytest.raises(ValueError, match="does not take gradient_decay"):
+        methods.get("at_pgd", **typed.method_arguments())
+    assert Config.parse(["--method=at_pgd", recipe]).gradient_decay is None
+    assert Config.parse([recipe, "--method=adt_exp"]).gradient_decay == 1.0
+    lines = []
+    arguments = flagfiles.expand([recipe, "--method", "l2l"], say=lines.append)
+    assert arguments[-2:] == ["--method", "l2l"]
+    assert "--gradient_decay=1.0" not in arguments
+    assert len(lines) == 1 and flagfiles.expand([]) == []
+    assert flagfiles.expand(["--", recipe]) == ["--", recipe]
 
 
 def test_protocols_are_found_as_flagfiles_are(elsewhere):

@@ -19,25 +19,10 @@ from typing import Any
 
 from adt_tf.runs import flag_fields, flagfiles
 from adt_tf.runs.flag_fields import flag
+from adt_tf.runs.method_flags import DEFAULT_METHOD, METHOD_FLAGS
 
 #: The file of a workdir that holds the flags of its run.
 FLAGS_FILE = "flags.txt"
-#: The fields that `adt_tf.methods.get` may take.
-METHOD_ARGUMENTS = (
-    "epsilon",
-    "num_steps",
-    "step_size",
-    "num_samples",
-    "sample_chunk",
-    "entropy_weight",
-    "entropy_reduction",
-    "entropy_threshold",
-    "gradient_decay",
-    "beta",
-    "pairing_weight",
-    "label_smoothing",
-    "width_factor",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +65,7 @@ class Config:
         "small_cnn", "Classifier: small_cnn, preact_resnet18 or wrn-D-K."
     )
     method: str = flag(
-        "adt_exp", "Training method: a name of adt_tf.methods.list()."
+        DEFAULT_METHOD, "Training method: a name of adt_tf.methods.list()."
     )
     epsilon: float = flag(
         8 / 255, "Radius of the ball, for pixels in [0, 1].", at_least=0
@@ -105,11 +90,26 @@ class Config:
         "Reduction of the entropy over dimensions (ADT).",
         choices=("mean", "sum"),
     )
+    entropy: str | None = flag(
+        None,
+        "Entropy of the perturbation, or of the Gaussian before tanh "
+        "(ADT-EXP, ADT-EXP-AM).",
+        choices=("perturbation", "gaussian"),
+    )
     entropy_threshold: float | None = flag(
-        None, "Hinge of the entropy (ADT-IMP-AM)."
+        None, "Hinge of the entropy's mean over a batch (ADT-IMP-AM)."
     )
     gradient_decay: float | None = flag(
         None, "Decay of the gradients over steps (ADT-EXP)."
+    )
+    adam_epsilon: float | None = flag(
+        None, "Epsilon of Adam on mu and rho (ADT-EXP).", above=0
+    )
+    gradient_scale: float | None = flag(
+        None,
+        "Factor of the gradients that a generator sees, such as 1/64; by "
+        "default they are normalised.",
+        above=0,
     )
     beta: float | None = flag(
         None, "Weight of TRADES' term (TRADES, any ADT method).", at_least=0
@@ -270,7 +270,7 @@ class Config:
 
     def method_arguments(self) -> dict[str, Any]:
         """Returns what is given of the arguments that methods take."""
-        values = {name: getattr(self, name) for name in METHOD_ARGUMENTS}
+        values = {name: getattr(self, name) for name in METHOD_FLAGS}
         return {
             name: value for name, value in values.items() if value is not None
         }

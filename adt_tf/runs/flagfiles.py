@@ -6,6 +6,9 @@
 A flagfile has one flag a line; lines that begin with # or // are comments. It
 may name others, whose flags then stand in that place. Later flags win.
 
+Those in a folder recipes set choices of several methods at once: of theirs, the
+flags that the method of the run does not take are left out, and named.
+
 A file is looked for as it is named, then beside the file that names it, then
 among those that come with the package. There its short name is enough:
 digits/adt_exp is flags/digits/adt_exp.flags.
@@ -14,16 +17,34 @@ digits/adt_exp is flags/digits/adt_exp.flags.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from adt_tf.runs import method_flags
 
 #: The flagfiles that come with the package.
 SHIPPED = pathlib.Path(__file__).parents[1] / "flags"
 _FLAGFILE = ("--flagfile", "-flagfile")
+_RECIPES = "recipes"
 # What a file must not decide, since it may have come from anywhere.
 _COMMAND_LINE_ONLY = ("download", "nodownload")
 
 
-def expand(arguments: Sequence[str]) -> list[str]:
+class _Flag(NamedTuple):
+    """A flag, and the recipe that has set it, if one has."""
+
+    text: str
+    recipe: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name, as --name=value has it."""
+        return self.text.partition("=")[0].lstrip("-")
+
+
+def expand(
+    arguments: Sequence[str], *, say: Callable[[str], None] = print
+) -> list[str]:
     """Puts the flags of flagfiles in the place of the flags that name them.
 
     Whether data are downloaded is for the command line to say: a flagfile may
@@ -31,46 +52,77 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
     Args:
         arguments: Flags as on a command line, without the program's name.
+        say: Gets a line that names what was left out of a recipe.
     """
-    expanded, rest = [], list(arguments)
-    while rest:
+    flags, rest = [], list(arguments)
+    while rest and rest[0] != "--":
         argument = rest.pop(0)
-        if argument == "--":
-            return [*expanded, argument, *rest]
         if argument in _FLAGFILE:
             if not rest:
                 raise ValueError("--flagfile needs the name of a file.")
             argument = f"{argument}={rest.pop(0)}"
         name = _named(argument)
         if name is None:
-            expanded.append(argument)
+            flags.append(_Flag(argument))
         else:
-            expanded += read(find(name))
-    return expanded
+            flags += _read(find(name))
+    return [flag.text for flag in _fitting(flags, say)] + rest
 
 
-def read(
-    path: pathlib.Path, *, inside: tuple[pathlib.Path, ...] = ()
-) -> list[str]:
+def read(path: pathlib.Path) -> list[str]:
+    """Returns the flags of a file and of those that it names."""
+    return [flag.text for flag in _read(path)]
+
+
+def _read(
+    path: pathlib.Path,
+    inside: tuple[pathlib.Path, ...] = (),
+    recipe: str | None = None,
+) -> list[_Flag]:
     """Returns the flags of a file and of those that it names.
 
     Args:
         path: The file.
         inside: The files that have led to it, the first one first.
+        recipe: The recipe among them.
     """
     path = path.resolve()
     if path in inside:
         chain = " -> ".join(str(file) for file in (*inside, path))
         raise ValueError(f"These flagfiles name each other: {chain}")
+    if recipe is None and path.parent.name == _RECIPES:
+        recipe = f"{_RECIPES}/{path.stem}"
     flags = []
     for line in read_lines(path):
-        name = _named(line)
+        name, flag = _named(line), _Flag(line, recipe)
         if name is not None:
             file = find(name, beside=path)
-            flags += read(file, inside=(*inside, path))
-        elif line.partition("=")[0].lstrip("-") not in _COMMAND_LINE_ONLY:
-            flags.append(line)
+            flags += _read(file, (*inside, path), recipe)
+        elif flag.name not in _COMMAND_LINE_ONLY:
+            flags.append(flag)
     return flags
+
+
+def _fitting(flags: list[_Flag], say: Callable[[str], None]) -> list[_Flag]:
+    """Leaves out what a recipe sets and the method of the run does not take."""
+    method = method_flags.DEFAULT_METHOD
+    for index, flag in enumerate(flags):
+        if flag.name == "method":
+            _, equals, value = flag.text.partition("=")
+            # --method NAME, as absl takes it, is two arguments.
+            after = flags[index + 1 : index + 2]
+            method = value if equals or not after else after[0].text
+    unfit = [
+        flag
+        for flag in flags
+        if flag.recipe and not method_flags.takes(method, flag.name)
+    ]
+    for recipe in dict.fromkeys(flag.recipe for flag in unfit):
+        left_out = [flag.text for flag in unfit if flag.recipe == recipe]
+        say(
+            f"{recipe}: {method} does not take {', '.join(left_out)}, left out."
+        )
+    return [flag for flag in flags if flag not in unfit]
 
 
 def read_lines(path: pathlib.Path) -> list[str]:
