@@ -108,7 +108,7 @@ class GradientAscent(Attack):
         self.gradient = gradient or gradients.backpropagation()
         self.keep_best = keep_best
         self.stop_early = stop_early
-        self.couples_examples = couples_examples(objective)
+        self.couples_examples = self.objective.couples_examples
         self.images_per_example = (
             sample_chunk * self.gradient.images_per_example
         )
@@ -279,7 +279,7 @@ class GradientAscent(Attack):
         )
         size = x.shape[0] or 1
         on_cpu = not (jit_compile or tf.config.list_logical_devices("GPU"))
-        coupled = self.objective.couples_examples
+        coupled = self.couples_examples
         if size == 1 or coupled or not on_cpu or tf.executing_eagerly():
             return climb(x, y, ascent, *steps)
         # Traced once where the halves are of one size.

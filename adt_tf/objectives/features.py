@@ -103,8 +103,8 @@ def get_features(features: str | Features) -> Features:
         return features
     if features not in _FEATURES:
         raise ValueError(
-            "Argument `features` must be 'map', 'pooled' or 'logits'. Received: "
-            f"features={features!r}"
+            "Argument `features` must be 'map', 'pooled' or 'logits'. "
+            f"Received: features={features!r}"
         )
     return _FEATURES[features]
 
@@ -115,12 +115,13 @@ class FeatureSimilarity(Objective):
         value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
 
     h is the feature map before the global pooling, its mean over positions (the
-    form of the released code), or the logits. The target x' is drawn, for each example, among the targets of other classes.
+    form of the released code), or the logits. The target x' is drawn, for each
+    example, among the targets of other classes.
 
     Args:
         targets: (images, labels) to draw from, such as the test set.
-        features: "map" or "pooled"; or "logits", for a classifier that is no functional
-            Keras model, so that its feature map cannot be had.
+        features: "map" or "pooled"; or "logits", for a classifier that is no
+            functional Keras model, so that its feature map cannot be had.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
     """
