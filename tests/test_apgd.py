@@ -9,7 +9,7 @@ from adt_tf import attacks, objectives, seeds
 from adt_tf.attacks.autoattack_parts import apgd
 from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.threat_models import Linf
-from tests.support.graphs import reachable_kinds
+from tests.support.graphs import kinds_of_solving
 from tests.support.models import make_linear
 
 EPSILON = 0.1
@@ -589,15 +589,7 @@ def test_the_ratio_breaks_a_classifier_too_sure_for_cross_entropy(
 def test_each_step_runs_the_classifier_once(convolutional, images, jit_compile):
     attack = apgd_t(EPSILON, num_steps=7)
 
-    @tf.function(autograph=False)
-    def solve(x, y):
-        return attack.solve(
-            convolutional, x, y, seed=seeds.make(0), jit_compile=jit_compile
-        )
-
-    kinds = reachable_kinds(
-        solve.get_concrete_function(*map(tf.constant, images))
-    )
+    kinds = kinds_of_solving(attack, convolutional, images, jit_compile)
     # Two layers, for the clean image and for the one step of the loop.
     assert kinds.count("Conv2D") == 4
     assert kinds.count("Conv2DBackpropInput") == 2

@@ -8,7 +8,7 @@ from adt_tf import attacks, objectives, seeds, step_rules
 from adt_tf.attacks import GradientAscent
 from adt_tf.distributions import Dirac, TanhGaussian
 from adt_tf.threat_models import Linf
-from tests.support.graphs import reachable_kinds
+from tests.support.graphs import kinds_of_solving
 from tests.support.models import make_linear
 
 EPSILON = 0.1
@@ -209,15 +209,7 @@ def test_gradient_decay_adds_up_gradients():
 def test_no_weight_gradient_is_computed(convolutional, images, jit_compile):
     attack = explicit(num_steps=3)
 
-    @tf.function(autograph=False)
-    def solve(x, y):
-        return attack.solve(
-            convolutional, x, y, seed=seeds.make(0), jit_compile=jit_compile
-        )
-
-    kinds = reachable_kinds(
-        solve.get_concrete_function(*map(tf.constant, images))
-    )
+    kinds = kinds_of_solving(attack, convolutional, images, jit_compile)
     assert kinds.count("Conv2D") == 2
     assert kinds.count("Conv2DBackpropInput") == 2
     assert kinds.count("Conv2DBackpropFilter") == 0

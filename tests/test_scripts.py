@@ -14,17 +14,10 @@ import numpy as np
 import pytest
 
 from tests.support import runs
+from tests.support.bad_files import TINY
 from tests.support.disks import fill
 
 ROOT = pathlib.Path(__file__).parents[1]
-TINY = [
-    "--dataset=digits",
-    "--train_examples=128",
-    "--epochs=2",
-    "--epsilon=0.15",
-    "--method=at_pgd",
-    "--num_steps=2",
-]
 
 
 def run(script, *arguments, check=True):

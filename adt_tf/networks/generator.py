@@ -113,10 +113,7 @@ def implicit_generator(
         dtype=precision.full(), name="conditioning_and_latent"
     )([conditioning, encoded])
     x = _trunk(x, width_factor, initializers)
-    x = _head(x, input_shape[-1], initializers)
-    outputs = keras.layers.Activation(
-        "tanh", dtype=precision.full(), name="tanh"
-    )(x)
+    outputs = _squashed_head(x, input_shape[-1], initializers)
     return keras.Model([conditioning, z], outputs, name="implicit_generator")
 
 
@@ -147,10 +144,7 @@ def point_generator(
     initializers = Initializers(seed, "generator")
     conditioning = _conditioning_input(input_shape)
     x = _trunk(conditioning, width_factor, initializers)
-    x = _head(x, input_shape[-1], initializers)
-    outputs = keras.layers.Activation(
-        "tanh", dtype=precision.full(), name="tanh"
-    )(x)
+    outputs = _squashed_head(x, input_shape[-1], initializers)
     return keras.Model(conditioning, outputs, name="point_generator")
 
 
@@ -229,4 +223,13 @@ def _head(
         kernel_initializer=initializers.small_normal(),
         dtype=precision.full(),
         name="head",
+    )
+
+
+def _squashed_head(
+    x: keras.KerasTensor, filters: int, initializers: Initializers
+) -> keras.KerasTensor:
+    """Applies the head and a tanh."""
+    return keras.layers.Activation("tanh", dtype=precision.full(), name="tanh")(
+        _head(x, filters, initializers)
     )

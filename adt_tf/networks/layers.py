@@ -1,15 +1,20 @@
-"""The convolution and the batch normalisation that all networks share.
+"""The layers that all networks share.
 
     x = convolution(
         x, 64, 3, strides=2, kernel_initializer=..., name="convolution"
     )
     x = batch_normalization("normalization")(x)
+    logits = classifier_head(x, num_classes=10, initializers=...)
 
-Both follow PyTorch's conventions, so that weights trained there fit.
+Convolution and normalisation follow PyTorch's conventions, so that weights
+trained there fit.
 """
 
 import keras
 import tensorflow as tf
+
+from adt_tf import precision
+from adt_tf.networks.initializers import Initializers
 
 
 def convolution(
@@ -98,3 +103,31 @@ def batch_normalization(
         gamma_initializer=gamma_initializer,
         name=name,
     )
+
+
+def classifier_head(
+    x: keras.KerasTensor, num_classes: int, initializers: Initializers
+) -> keras.KerasTensor:
+    """Applies global average pooling and a dense layer, in full precision.
+
+    Args:
+        x: Feature map `[batch, height, width, channels]`.
+        num_classes: Number of logits.
+        initializers: Source of the dense layer's weights.
+
+    Returns:
+        Logits `[batch, num_classes]`.
+
+    Example:
+
+    >>> x = keras.Input((4, 4, 8))
+    >>> classifier_head(x, 10, Initializers(0)).shape
+    (None, 10)
+    """
+    x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
+    return keras.layers.Dense(
+        num_classes,
+        kernel_initializer=initializers.linear(),
+        dtype=precision.full(),
+        name="logits",
+    )(x)

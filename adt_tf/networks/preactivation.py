@@ -30,7 +30,11 @@ import keras
 from adt_tf import precision
 from adt_tf.checks import arguments
 from adt_tf.networks.initializers import Initializers
-from adt_tf.networks.layers import batch_normalization, convolution
+from adt_tf.networks.layers import (
+    batch_normalization,
+    classifier_head,
+    convolution,
+)
 
 
 class Stage(NamedTuple):
@@ -114,13 +118,7 @@ def preactivation_network(
             )
     x = batch_normalization("normalization")(x)
     x = keras.layers.ReLU(name="features")(x)
-    x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
-    logits = keras.layers.Dense(
-        num_classes,
-        kernel_initializer=initializers.linear(),
-        dtype=precision.full(),
-        name="logits",
-    )(x)
+    logits = classifier_head(x, num_classes, initializers)
     return keras.Model(images, logits, name=name)
 
 

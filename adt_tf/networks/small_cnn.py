@@ -13,7 +13,11 @@ import keras
 from adt_tf import precision
 from adt_tf.checks import arguments
 from adt_tf.networks.initializers import Initializers
-from adt_tf.networks.layers import batch_normalization, convolution
+from adt_tf.networks.layers import (
+    batch_normalization,
+    classifier_head,
+    convolution,
+)
 
 
 def small_cnn(
@@ -67,11 +71,5 @@ def small_cnn(
         )
         x = batch_normalization(f"{activation_name}_normalization")(x)
         x = keras.layers.ReLU(name=activation_name)(x)
-    x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
-    logits = keras.layers.Dense(
-        num_classes,
-        kernel_initializer=initializers.linear(),
-        dtype=precision.full(),
-        name="logits",
-    )(x)
+    logits = classifier_head(x, num_classes, initializers)
     return keras.Model(images, logits, name="small_cnn")

@@ -7,6 +7,7 @@ measurement.load(study)      # from measurements/, or measured and put there
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import files
-from adt_tf.reproduction.study import Study
+from adt_tf.reproduction.study import Rows, Study
 from adt_tf.runs import workdir as workdirs
 
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
@@ -42,6 +43,35 @@ class Measurement:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     gradients: float = 0.0
     steps: int = 0
+
+    @classmethod
+    def of_each_run(
+        cls,
+        prefix: str,
+        rows: Rows,
+        measure: Callable[[str], Mapping[str, Any]],
+        settings: Mapping[str, Any],
+        gradients: float,
+    ) -> list[Measurement]:
+        """Returns one measurement for each run of the rows.
+
+        Args:
+            prefix: The start of the names; a run's name follows.
+            rows: From a label to a run.
+            measure: From a run to named arrays.
+            settings: What else decides the results.
+            gradients: Number of gradients of one image for each of them.
+        """
+        return [
+            cls(
+                f"{prefix}-{run}",
+                functools.partial(measure, run),
+                (run,),
+                settings,
+                gradients,
+            )
+            for run in rows.values()
+        ]
 
     def is_there(self, study: Study) -> bool:
         """Whether it has been measured, with these settings and runs."""
@@ -71,3 +101,8 @@ class Measurement:
             workdirs.fingerprint(study.workdir(run, seed)) for run in self.runs
         ]
         return json.dumps([dict(self.settings), seed, models], sort_keys=True)
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """Returns the fields of an analysis' result, but for its seed."""
+    return {k: v for k, v in vars(result).items() if k != "seed"}

@@ -153,6 +153,20 @@ def _torchattacks(make):
     return build
 
 
+def _art_apgd(loss_type: str) -> Callable:
+    return _art(
+        lambda evasion, context, steps: evasion.AutoProjectedGradientDescent(
+            context.art_classifier,
+            eps=context.epsilon,
+            eps_step=2 * context.epsilon,
+            max_iter=steps,
+            nb_random_init=1,
+            loss_type=loss_type,
+            verbose=False,
+        )
+    )
+
+
 _ATTACKS = {
     ("foolbox", "fgsm"): _foolbox(
         lambda attacks, steps: attacks.LinfFastGradientAttack()
@@ -192,28 +206,8 @@ _ATTACKS = {
             verbose=False,
         )
     ),
-    ("art", "apgd-ce"): _art(
-        lambda evasion, context, steps: evasion.AutoProjectedGradientDescent(
-            context.art_classifier,
-            eps=context.epsilon,
-            eps_step=2 * context.epsilon,
-            max_iter=steps,
-            nb_random_init=1,
-            loss_type="cross_entropy",
-            verbose=False,
-        )
-    ),
-    ("art", "apgd-dlr"): _art(
-        lambda evasion, context, steps: evasion.AutoProjectedGradientDescent(
-            context.art_classifier,
-            eps=context.epsilon,
-            eps_step=2 * context.epsilon,
-            max_iter=steps,
-            nb_random_init=1,
-            loss_type="difference_logits_ratio",
-            verbose=False,
-        )
-    ),
+    ("art", "apgd-ce"): _art_apgd("cross_entropy"),
+    ("art", "apgd-dlr"): _art_apgd("difference_logits_ratio"),
     ("art", "square"): _art(
         lambda evasion, context, steps: evasion.SquareAttack(
             context.art_classifier,

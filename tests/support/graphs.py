@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from adt_tf import seeds
+
 
 def reachable_kinds(function: tf.types.experimental.ConcreteFunction):
     """The types of all operations reachable from outputs and side effects.
@@ -30,3 +32,17 @@ def reachable_kinds(function: tf.types.experimental.ConcreteFunction):
             stack.extend(tensor.op for tensor in inner.outputs)
             stack.extend(inner.control_outputs)
     return kinds
+
+
+def kinds_of_solving(attack, classifier, images, jit_compile):
+    """The types of all operations that solving an attack needs."""
+
+    @tf.function(autograph=False)
+    def solve(x, y):
+        return attack.solve(
+            classifier, x, y, seed=seeds.make(0), jit_compile=jit_compile
+        )
+
+    return reachable_kinds(
+        solve.get_concrete_function(*map(tf.constant, images))
+    )

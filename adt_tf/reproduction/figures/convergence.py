@@ -31,16 +31,13 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
             "accuracy": result.accuracy[0],
         }
 
-    return [
-        Measurement(
-            f"figure6-{run}",
-            lambda run=run: measure(run),
-            (run,),
-            {"images": count, "loss": "of each image"},
-            gradients=10 * (_CONVERGENCE_STEPS + 1) * count,
-        )
-        for run in rows.values()
-    ]
+    return Measurement.of_each_run(
+        "figure6",
+        rows,
+        measure,
+        {"images": count, "loss": "of each image"},
+        gradients=10 * (_CONVERGENCE_STEPS + 1) * count,
+    )
 
 
 def draw(

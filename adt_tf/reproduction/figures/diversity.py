@@ -8,7 +8,7 @@ from adt_tf import attacks, methods
 from adt_tf.analysis import diversity
 from adt_tf.reproduction import paper_numbers
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.measurements import Arrays, Measurement
+from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
 from adt_tf.reproduction.study import Rows, Study
 
 PGD, SAMPLES, SUMMED = (
@@ -38,26 +38,20 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
     compared_attacks = _attacks(study, rows)
 
     def measure():
-        result = diversity.measure_diversity(
-            study.classifier(run, study.seeds[0]),
-            study.images("figure1", run),
-            [
-                (diversity.restarts if name == PGD else diversity.samples)(
-                    attack, name
-                )
-                for name, attack in compared_attacks.items()
-            ],
-            num_samples=samples,
-            verbose=True,
+        return fields_of(
+            diversity.measure_diversity(
+                study.classifier(run, study.seeds[0]),
+                study.images("figure1", run),
+                [
+                    (diversity.restarts if name == PGD else diversity.samples)(
+                        attack, name
+                    )
+                    for name, attack in compared_attacks.items()
+                ],
+                num_samples=samples,
+                verbose=True,
+            )
         )
-        return {
-            "names": result.names,
-            "distances": result.distances,
-            "projections": result.projections,
-            "explained": result.explained,
-            "success": result.success,
-            "right": result.right,
-        }
 
     return [
         Measurement(

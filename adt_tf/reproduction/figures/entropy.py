@@ -26,16 +26,9 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
         )
         return {"entropy": value}
 
-    return [
-        Measurement(
-            f"figure5-entropy-{run}",
-            lambda run=run: measure(run),
-            (run,),
-            {"images": count},
-            gradients=12 * count,
-        )
-        for run in rows.values()
-    ]
+    return Measurement.of_each_run(
+        "figure5-entropy", rows, measure, {"images": count}, 12 * count
+    )
 
 
 def draw(

@@ -9,7 +9,7 @@ import numpy as np
 from adt_tf import data
 from adt_tf.analysis import hessian, loss_surface
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.measurements import Arrays, Measurement
+from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
 from adt_tf.reproduction.study import Rows, Study
 
 
@@ -23,12 +23,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
         result = loss_surface.measure_loss_surfaces(
             study.classifiers(rows), (x[0], y[0]), epsilon=study.epsilon(first)
         )
-        return {
-            "names": result.names,
-            "offsets": result.offsets,
-            "loss": result.loss,
-            "epsilon": result.epsilon,
-        }
+        return fields_of(result)
 
     def eigenvalues(run):
         result = hessian.measure_eigenvalues(
@@ -46,16 +41,13 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
             tuple(rows.values()),
             gradients=len(rows) * points / 3,
         ),
-        *(
-            Measurement(
-                f"figure2-hessian-{run}",
-                lambda run=run: eigenvalues(run),
-                (run,),
-                {"images": count},
-                # Some forty products for each image, each two gradients.
-                gradients=80 * count,
-            )
-            for run in rows.values()
+        *Measurement.of_each_run(
+            "figure2-hessian",
+            rows,
+            eigenvalues,
+            {"images": count},
+            # Some forty products for each image, each two gradients.
+            gradients=80 * count,
         ),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from adt_tf import attacks
 from adt_tf.analysis import transfer
 from adt_tf.reproduction.documents import markdown_table
-from adt_tf.reproduction.measurements import Arrays, Measurement
+from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
 from adt_tf.reproduction.study import Rows, Study
 
 _TRANSFERRED = ("pgd-20", "mim-20")
@@ -19,19 +19,14 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
     first = next(iter(rows.values()))
 
     def measure(attack):
-        result = transfer.measure_transfer(
-            study.classifiers(rows),
-            study.images("figure4", first),
-            attacks.get(attack, study.epsilon(first)),
-            verbose=True,
+        return fields_of(
+            transfer.measure_transfer(
+                study.classifiers(rows),
+                study.images("figure4", first),
+                attacks.get(attack, study.epsilon(first)),
+                verbose=True,
+            )
         )
-        return {
-            "names": result.names,
-            "accuracy": result.accuracy,
-            "natural": result.natural,
-            "attack": result.attack,
-            "num_examples": result.num_examples,
-        }
 
     return [
         Measurement(
