@@ -1,5 +1,7 @@
 """One table of attacks drives every property that all of them share."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -52,14 +54,26 @@ ATTACKS = {
 }
 
 
-@pytest.fixture(params=ATTACKS)
+@functools.cache
+def built(name):
+    """An attack that all tests share, so that it is traced once for them."""
+    return ATTACKS[name](EPSILON)
+
+
+@pytest.fixture(scope="module", params=ATTACKS)
 def attack(request):
-    return ATTACKS[request.param](EPSILON)
+    return built(request.param)
 
 
-@pytest.fixture(params=GRADIENT_ATTACKS)
+@pytest.fixture(scope="module", params=GRADIENT_ATTACKS)
 def gradient_attack(request):
-    return GRADIENT_ATTACKS[request.param](EPSILON)
+    return built(request.param)
+
+
+@pytest.fixture(scope="module")
+def convolutional():
+    """One classifier for all attacks, which leave it as it is."""
+    return make_convolutional()
 
 
 def losses(classifier, x, y):
@@ -220,7 +234,7 @@ def test_fea_reaches_the_closed_form_on_linear_features():
 @pytest.mark.parametrize("name", [*GRADIENT_ATTACKS, "fab_t"])
 def test_a_slope_that_is_no_number_is_taken_for_zero(name, images):
     # The slope of sqrt(x^2) is NaN at 0, where one pixel of each image is.
-    attack = ATTACKS[name](EPSILON)
+    attack = built(name)
     classifier = keras.Sequential(
         [
             keras.Input((8, 8, 1)),
@@ -239,18 +253,35 @@ def test_a_slope_that_is_no_number_is_taken_for_zero(name, images):
 
 @pytest.mark.parametrize("name", ["apgd_ce", "exp_am", "fab_t"])
 def test_without_gradients_an_attack_is_blind_not_broken(name, images):
-    attack = ATTACKS[name](EPSILON)
+    """An image stays or goes to its random start, whatever the classifier."""
     x, _ = images
-    classifier = keras.Sequential(
+    attack = built(name)
+    seeing = make_convolutional()
+    blind = keras.Sequential(
         [
             keras.Input((8, 8, 1)),
             keras.layers.Lambda(lambda t: tf.round(4 * t) / 4),
             make_convolutional(),
         ]
     )
-    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
-    x_adv = attack(classifier, x, y).x_adv
-    attack.threat_model.check(x, x_adv)
+
+    def is_led(classifier):
+        """Whether other weights lead the attack to other places."""
+        deltas = []
+        for seed in (0, 1):
+            classifier.set_weights(make_convolutional(seed).get_weights())
+            y = np.argmax(classifier(x), axis=-1).astype("int32")
+            p = attack.distribution(classifier, x, y)
+            deltas.append(p.sample(seed=tf.constant([0, 1])).numpy())
+        return [
+            one.any() and other.any() and (one != other).any()
+            for one, other in zip(*deltas, strict=True)
+        ]
+
+    assert not any(is_led(blind))
+    assert all(is_led(seeing))
+    y = np.argmax(blind(x), axis=-1).astype("int32")
+    attack.threat_model.check(x, attack(blind, x, y).x_adv)
 
 
 def test_returns_a_tfp_distribution(attack, convolutional, images):
