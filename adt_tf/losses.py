@@ -13,13 +13,13 @@ Parts: `cross_entropy`, `smoothed_cross_entropy(label_smoothing)`,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from adt_tf import configs, objectives
+from adt_tf.checks import arguments
 
 
 class RobustLoss(NamedTuple):
@@ -72,11 +72,7 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
     Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
     Feature Scattering-based Adversarial Training, 2019.
     """
-    if not 0 <= label_smoothing < 1:
-        raise ValueError(
-            "Argument `label_smoothing` must be at least 0 and below 1. "
-            f"Received: label_smoothing={label_smoothing}"
-        )
+    arguments.number_between(0, 1, "[)", label_smoothing=label_smoothing)
 
     def loss(classifier, x, x_adv, y, *, training):
         del x
@@ -118,7 +114,7 @@ def trades(beta: float = 6.0) -> Loss:
     Reference: Zhang et al., Theoretically Principled Trade-off between
     Robustness and Accuracy, 2019.
     """
-    _not_negative("beta", beta)
+    arguments.number_at_least(0, beta=beta)
 
     def loss(classifier, x, x_adv, y, *, training):
         clean = objectives.logits_of(
@@ -152,7 +148,7 @@ def alp(weight: float = 0.5) -> Loss:
 
     Reference: Kannan et al., Adversarial Logit Pairing, 2018.
     """
-    _not_negative("weight", weight)
+    arguments.number_at_least(0, weight=weight)
 
     def loss(classifier, x, x_adv, y, *, training):
         mixed = tf.concat([x[:, tf.newaxis], x_adv], axis=1)
@@ -164,14 +160,6 @@ def alp(weight: float = 0.5) -> Loss:
         return RobustLoss(value, logits, clean[:, 0])
 
     return _named(loss, f"alp(weight={weight:g})")
-
-
-def _not_negative(name: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(
-            f"Argument `{name}` must be finite and not negative. Received: "
-            f"{name}={value}"
-        )
 
 
 def _named(loss: Loss, name: str) -> Loss:

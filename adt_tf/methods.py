@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from adt_tf import attacks, losses, objectives
 from adt_tf.attacks import Attack
+from adt_tf.checks.arguments import one_of
 from adt_tf.distributions.entropies import Entropy
 from adt_tf.threat_models import ThreatModel
 
@@ -321,11 +322,7 @@ def arguments(name: str) -> tuple[str, ...]:
     >>> arguments("at_pgd")
     ('epsilon', 'num_steps', 'step_size')
     """
-    if name not in _METHODS:
-        raise ValueError(
-            f"Argument `name` must be one of {', '.join(_METHODS)}. "
-            f"Received: name={name!r}"
-        )
+    one_of(_METHODS, name=name)
     return tuple(inspect.signature(_METHODS[name]).parameters)
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from adt_tf.checks import arguments
+
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 
 # The gradient of one example's loss, backpropagated in float16, is below what
@@ -37,11 +39,7 @@ def policy(name: str) -> Iterator[None]:
     >>> layer.compute_dtype, keras.layers.Dense(3).compute_dtype
     ('bfloat16', 'float32')
     """
-    if name not in POLICIES:
-        raise ValueError(
-            f"Argument `name` must be one of {', '.join(POLICIES)}. "
-            f"Received: name={name!r}"
-        )
+    arguments.one_of(POLICIES, name=name)
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:

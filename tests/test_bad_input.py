@@ -94,8 +94,24 @@ def test_real_processes(name, folder):
     assert contents(folder) == before
 
 
-def test_there_are_enough():
-    assert len(bad_library.ROWS) + len(bad_scripts.ROWS) >= 60
+def test_document_has_every_row():
+    """docs/bad_input.md lists what is tested, with messages that match."""
+    text = (in_process.ROOT / "docs" / "bad_input.md").read_text()
+    rows = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ][2:]
+    tested = [("library", k, v[1]) for k, v in bad_library.ROWS.items()]
+    tested += [
+        (f"{command[0]}.py", name, pattern)
+        for name, (command, pattern) in bad_scripts.ROWS.items()
+    ]
+    assert [row[:2] for row in rows] == [[*row[:2]] for row in tested]
+    assert f"What {len(rows)} bad inputs get" in text
+    for (_, name, message), (_, _, pattern) in zip(rows, tested, strict=True):
+        message = message.replace("\\|", "|").replace("&lt;", "<")
+        assert re.search(pattern, message), (name, message)
 
 
 def markdown(folder):

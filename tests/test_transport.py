@@ -239,7 +239,7 @@ def test_graph_and_xla_agree_with_eager(jit_compile):
         ({"regularization": 0.0}, "`regularization` must be .* above 0"),
         ({"regularization": float("nan")}, "regularization=nan"),
         ({"num_iterations": 0}, "num_iterations=0"),
-        ({"num_iterations": 2.5}, "must be a positive integer"),
+        ({"num_iterations": 2.5}, "must be an integer of at least 1"),
         ({"a": np.zeros([6], "float32")}, r"\(\.\.\., batch, features\)"),
         ({"b": np.zeros([2, 5], "float32")}, "number of features"),
         ({"b": np.zeros([2, 6])}, "same dtype"),

@@ -26,6 +26,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from adt_tf.checks import arguments
+
 __all__ = ["map_batches"]
 
 
@@ -52,11 +54,7 @@ def map_batches(
     >>> map_batches(lambda x: 2 * x, np.arange(5), batch_size=2)
     array([0, 2, 4, 6, 8])
     """
-    if batch_size < 1:
-        raise ValueError(
-            "Argument `batch_size` must be at least 1. Received: "
-            f"batch_size={batch_size}"
-        )
+    arguments.integer_at_least(1, batch_size=batch_size)
     length = len(arrays[0])
     size = min(batch_size, length)
     starts = range(0, length, size)

@@ -28,6 +28,7 @@ from sklearn import decomposition
 from adt_tf import checks, data, objectives, seeds
 from adt_tf.analysis import map_batches, plots
 from adt_tf.attacks import Attack
+from adt_tf.checks import arguments
 
 #: How many images are projected for the picture.
 NUM_PROJECTED = 3
@@ -170,16 +171,15 @@ def measure_diversity(
     Reference: Dong et al., Adversarial Distributional Training, Sec. 2.2.
     """
     checks.check_classifier(classifier)
-    if num_samples < 2:
-        raise ValueError(
-            "Argument `num_samples` must be at least 2, for there to be a "
-            f"distance. Received: num_samples={num_samples}"
-        )
+    arguments.integer_at_least(
+        2, "One perturbation has no distance.", num_samples=num_samples
+    )
     names = tuple(source.name for source in sources)
     if not names or len(set(names)) < len(names):
-        raise ValueError(
-            "Argument `sources` must hold sources with different names. "
-            f"Received: {list(names)}; set `name` to tell them apart."
+        raise arguments.error(
+            "hold sources with different names",
+            "Set `name` to tell them apart.",
+            sources=list(names),
         )
     images, labels = data.as_arrays(dataset)
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf.analysis import plots
+from adt_tf.checks import arguments
 
 BASELINE = "at_pgd"
 
@@ -47,9 +48,9 @@ class EpochTimes:
 
     def __post_init__(self):
         if BASELINE not in self.methods:
-            raise ValueError(
-                f"Argument `methods` must have {BASELINE!r}, which the others "
-                f"are compared with. Received: methods={self.methods}"
+            raise arguments.error(
+                f"have {BASELINE!r}, which the others are compared with",
+                methods=self.methods,
             )
 
     @property

@@ -18,6 +18,7 @@ from matplotlib import ticker
 
 from adt_tf import checks, data, seeds, threat_models
 from adt_tf.analysis import map_batches, plots
+from adt_tf.checks import arguments
 
 #: Along both directions, in units of epsilon.
 OFFSETS = np.linspace(-2.0, 2.0, 41)
@@ -109,9 +110,9 @@ def measure_loss_surfaces(
     threat_model = threat_models.get(epsilon)
     offsets = np.asarray(offsets, np.float32)
     if offsets.ndim != 1 or len(offsets) < 2 or (np.diff(offsets) <= 0).any():
-        raise ValueError(
-            "Argument `offsets` must be two or more increasing numbers, such "
-            f"as np.linspace(-2, 2, 41). Received: offsets={offsets}"
+        raise arguments.error(
+            "be two or more increasing numbers, such as np.linspace(-2, 2, 41)",
+            offsets=offsets,
         )
     across = threat_model.random_direction(tf.constant(x), seeds.make(seed))
     a, b = np.meshgrid(offsets, offsets, indexing="ij")

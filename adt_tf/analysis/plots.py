@@ -21,6 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from adt_tf import files
+from adt_tf.checks import arguments
 
 #: Okabe and Ito's palette, told apart in every common colour blindness; violet
 #: in place of its yellow, which is too pale for lines on white.
@@ -83,9 +84,7 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
     """Writes a PNG, whole or not at all."""
     path = pathlib.Path(path)
     if path.suffix.lower() != ".png":
-        raise ValueError(
-            f"Argument `path` must end in .png. Received: path={str(path)!r}"
-        )
+        raise arguments.error("end in .png", path=str(path))
     with files.atomic_write(path) as partial:
         # Without the version of Matplotlib, equal results give equal bytes.
         figure.savefig(partial, dpi=DPI, metadata={"Software": None})

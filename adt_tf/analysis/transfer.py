@@ -20,6 +20,7 @@ from matplotlib.patches import Rectangle
 from adt_tf import checks, data
 from adt_tf.analysis import map_batches, plots
 from adt_tf.attacks import Attack
+from adt_tf.checks import arguments
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,10 +85,10 @@ def measure_transfer(
     Reference: Dong et al., Adversarial Distributional Training, Sec. 5.2.
     """
     if not isinstance(attack, Attack):
-        raise ValueError(
-            "Argument `attack` must be an attack such as "
-            "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`. Received: "
-            f"attack={attack!r}"
+        raise arguments.error(
+            "be an attack such as "
+            "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`",
+            attack=attack,
         )
     for classifier in classifiers.values():
         checks.check_classifier(classifier)

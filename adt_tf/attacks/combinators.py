@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from adt_tf import seeds
 from adt_tf.attacks.base import Attack, judged
+from adt_tf.checks.arguments import integer_at_least
 
 
 class _Wrapped(Attack):
@@ -74,11 +75,7 @@ class Restarts(_Wrapped):
     def __init__(
         self, attack: Attack, num_restarts: int, name: str | None = None
     ):
-        if not isinstance(num_restarts, int) or num_restarts < 1:
-            raise ValueError(
-                "Argument `num_restarts` must be a positive integer. Received: "
-                f"num_restarts={num_restarts}"
-            )
+        num_restarts = integer_at_least(1, num_restarts=num_restarts)
         super().__init__(attack, name or f"{attack.name} x{num_restarts}")
         self.num_restarts = num_restarts
         self.num_parts = num_restarts * attack.num_parts

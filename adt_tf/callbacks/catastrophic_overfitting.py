@@ -7,6 +7,7 @@ from typing import Any
 
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
+from adt_tf.checks import arguments
 from adt_tf.threat_models import ThreatModel
 
 # Training accuracy within this of what it was counts as the same.
@@ -57,23 +58,14 @@ class CatastrophicOverfitting(Measuring):
     ):
         super().__init__(data, attack, batch_size=batch_size, seed=seed)
         if getattr(self.attack, "num_steps", 2) < 2:
-            raise ValueError(
-                "Argument `attack` must take many steps: one step does not "
-                "notice the collapse. Received: "
-                f"attack={self.attack!r}"
+            raise arguments.error(
+                "take many steps, for one step does not notice the collapse",
+                attack=self.attack,
             )
-        if not 0 < drop < 1:
-            raise ValueError(
-                "Argument `drop` must lie in (0, 1): it is a share, 0.2 for "
-                f"20 points. Received: drop={drop}"
-            )
-        if not isinstance(patience, int) or patience < 1:
-            raise ValueError(
-                "Argument `patience` must be a positive integer. Received: "
-                f"patience={patience}"
-            )
-        self.drop = drop
-        self.patience = patience
+        self.drop = arguments.number_between(
+            0, 1, "()", "It is a share, 0.2 for 20 points.", drop=drop
+        )
+        self.patience = arguments.integer_at_least(1, patience=patience)
         self.stop_training = stop_training
         self.best: float | None = None
         self.accuracy_at_best = 0.0

@@ -8,6 +8,7 @@ import keras
 
 from adt_tf import attacks
 from adt_tf.attacks import Attack
+from adt_tf.checks import arguments
 from adt_tf.data import as_arrays
 from adt_tf.evaluation import NATURAL, evaluate
 from adt_tf.threat_models import ThreatModel
@@ -28,10 +29,10 @@ class Measuring(keras.callbacks.Callback):
         if isinstance(attack, (int, float, ThreatModel)):
             attack = attacks.pgd(attack, num_steps=10)
         if not isinstance(attack, Attack):
-            raise ValueError(
-                "Argument `attack` must be an attack such as "
-                "`adt_tf.attacks.pgd(8 / 255, num_steps=10)`, or epsilon. "
-                f"Received: attack={attack!r}"
+            raise arguments.error(
+                "be an attack such as "
+                "`adt_tf.attacks.pgd(8 / 255, num_steps=10)`, or epsilon",
+                attack=attack,
             )
         self.data = as_arrays(data)
         self.attack = attack

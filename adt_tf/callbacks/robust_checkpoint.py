@@ -14,6 +14,7 @@ import numpy as np
 from adt_tf import configs, files
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
+from adt_tf.checks import arguments
 from adt_tf.data import validate_images
 from adt_tf.threat_models import ThreatModel
 
@@ -60,10 +61,7 @@ class RobustCheckpoint(Measuring):
         super().__init__(data, attack, batch_size=batch_size, seed=seed)
         self.path = pathlib.Path(path)
         if self.path.suffix != ".keras":
-            raise ValueError(
-                "Argument `path` must end in '.keras'. Received: "
-                f"path={str(path)!r}"
-            )
+            raise arguments.error("end in '.keras'", path=str(path))
         self.record_path = self.path.with_suffix(".json")
         self.best: dict[str, Any] | None = None
 

@@ -1,14 +1,151 @@
-"""Checks of the arguments that every network of this package takes.
+"""Checks of plain arguments, each with one form of message.
 
 Each check returns the value in its plain Python form, or raises a
 `ValueError` that names the argument, what it must be and what it was:
 
-    input_shape = image_shape(input_shape)
     num_classes = integer_at_least(2, num_classes=num_classes)
+    ValueError: Argument `num_classes` must be an integer of at least 2.
+        Received: num_classes=1
+
+Numbers: `integer_at_least`, `number_at_least`, `number_above`,
+`number_between`. Names: `one_of`. Shapes: `image_shape`. What none of them
+covers raises `error(...)`, which has the same form.
 """
 
+from __future__ import annotations
+
+import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def error(requirement: str, /, advice: str = "", **argument: Any) -> ValueError:
+    """Returns the error to raise where an argument is not what it must be.
+
+    Args:
+        requirement: What the argument must be, after "must".
+        advice: What to do, as a sentence.
+        **argument: The argument, by its name.
+
+    Example:
+
+    >>> raise error("be even", depth=3)
+    Traceback (most recent call last):
+    ValueError: Argument `depth` must be even. Received: depth=3
+    """
+    ((name, value),) = argument.items()
+    text = f"Argument `{name}` must {requirement}. Received: {name}={value!r}"
+    return ValueError(f"{text}. {advice}" if advice else text)
+
+
+def integer_at_least(minimum: int, /, advice: str = "", **argument: Any) -> int:
+    """Checks that an argument is an integer not below `minimum`.
+
+    Args:
+        minimum: The least value allowed.
+        advice: What to do otherwise, as a sentence.
+        **argument: The argument to check, by its name.
+
+    Returns:
+        The value as an `int`.
+
+    Example:
+
+    >>> integer_at_least(2, num_classes=10)
+    10
+    """
+    (value,) = argument.values()
+    if not isinstance(value, numbers.Integral) or value < minimum:
+        kind = f"an integer of at least {minimum}"
+        raise error(f"be {kind}", advice, **argument)
+    return int(value)
+
+
+def number_at_least(
+    minimum: float, /, advice: str = "", **argument: Any
+) -> float:
+    """Checks that an argument is a finite number not below `minimum`.
+
+    Example:
+
+    >>> number_at_least(0, beta=6.0)
+    6.0
+    """
+    return _number(
+        lambda value: value >= minimum,
+        f"a finite number of at least {minimum}",
+        advice,
+        argument,
+    )
+
+
+def number_above(minimum: float, /, advice: str = "", **argument: Any) -> float:
+    """Checks that an argument is a finite number above `minimum`.
+
+    Example:
+
+    >>> number_above(0, width_factor=0.25)
+    0.25
+    """
+    return _number(
+        lambda value: value > minimum,
+        f"a finite number above {minimum}",
+        advice,
+        argument,
+    )
+
+
+def number_between(
+    low: float,
+    high: float,
+    /,
+    ends: str = "[]",
+    advice: str = "",
+    **argument: Any,
+) -> float:
+    """Checks that an argument is a number of an interval.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+        ends: The brackets of the interval: "[" and "]" where an end belongs to
+            it, "(" and ")" where it does not.
+        advice: What to do otherwise, as a sentence.
+        **argument: The argument to check, by its name.
+
+    Returns:
+        The value as a `float`.
+
+    Example:
+
+    >>> number_between(0, 1, "[)", label_smoothing=0.1)
+    0.1
+    """
+    left, right = ends
+
+    def is_inside(value):
+        above = value >= low if left == "[" else value > low
+        return above and (value <= high if right == "]" else value < high)
+
+    interval = f"a number in {left}{low}, {high}{right}"
+    return _number(is_inside, interval, advice, argument)
+
+
+def one_of(choices: Iterable[Any], /, advice: str = "", **argument: Any) -> Any:
+    """Checks that an argument is one of several values.
+
+    Example:
+
+    >>> one_of(("mean", "sum"), entropy_reduction="sum")
+    'sum'
+    """
+    choices = list(choices)
+    (value,) = argument.values()
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise error(f"be one of {listed}", advice, **argument)
+    return value
 
 
 def image_shape(input_shape: Sequence[int]) -> tuple[int, int, int]:
@@ -25,46 +162,21 @@ def image_shape(input_shape: Sequence[int]) -> tuple[int, int, int]:
     >>> image_shape([8, 8, 1])
     (8, 8, 1)
     """
-    is_sequence = isinstance(input_shape, Sequence)
     if (
-        not is_sequence
+        not isinstance(input_shape, Sequence)
         or len(input_shape) != 3
         or not all(
             isinstance(size, numbers.Integral) and size >= 1
             for size in input_shape
         )
     ):
-        raise ValueError(
-            "Argument `input_shape` must be three positive integers (height, "
-            "width, channels), without the batch dimension. "
-            f"Received: input_shape={input_shape}"
+        raise error(
+            "be three positive integers (height, width, channels), without "
+            "the batch dimension",
+            input_shape=input_shape,
         )
     height, width, channels = (int(size) for size in input_shape)
     return height, width, channels
-
-
-def integer_at_least(minimum: int, **argument: int) -> int:
-    """Checks that an argument is an integer not below `minimum`.
-
-    Args:
-        minimum: The least value allowed.
-        **argument: The argument to check, by its name.
-
-    Returns:
-        The value as an `int`.
-
-    Example:
-
-    >>> integer_at_least(2, num_classes=10)
-    10
-    """
-    ((name, value),) = argument.items()
-    if not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(
-            f"Argument `{name}` must be an integer of at least {minimum}. "
-            f"Received: {name}={value}"
-        )
-    return int(value)
 
 
 def scaled_width(width: int, width_factor: float) -> int:
@@ -82,10 +194,12 @@ def scaled_width(width: int, width_factor: float) -> int:
     >>> scaled_width(256, 0.125)
     32
     """
-    is_number = isinstance(width_factor, numbers.Real)
-    if not is_number or not 0 < width_factor < float("inf"):
-        raise ValueError(
-            "Argument `width_factor` must be a positive number. "
-            f"Received: width_factor={width_factor}"
-        )
-    return max(1, round(width * width_factor))
+    return max(1, round(width * number_above(0, width_factor=width_factor)))
+
+
+def _number(is_allowed, kind, advice, argument) -> float:
+    (value,) = argument.values()
+    is_number = isinstance(value, numbers.Real) and math.isfinite(value)
+    if not is_number or not is_allowed(value):
+        raise error(f"be {kind}", advice, **argument)
+    return float(value)

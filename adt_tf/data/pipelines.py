@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import seeds
+from adt_tf.checks import arguments
 from adt_tf.data.images import ImageData, scale_images
 
 _PADDING = 4
@@ -30,9 +31,9 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
     20
     """
     if not 0 < batch_size <= len(data):
-        raise ValueError(
-            f"Argument `batch_size` must be in 1 .. {len(data)}, the number "
-            f"of training examples. Received: batch_size={batch_size}"
+        raise arguments.error(
+            f"be in 1 .. {len(data)}, the number of training examples",
+            batch_size=batch_size,
         )
     return len(data) // batch_size
 
@@ -133,11 +134,9 @@ def train_pipeline(
     True
     """
     steps_per_epoch(data, batch_size)  # checks the batch size
-    if start_step < 0:
-        raise ValueError(
-            "Argument `start_step` must be 0 or more: the number of batches "
-            f"already read. Received: start_step={start_step}"
-        )
+    arguments.integer_at_least(
+        0, "It is the number of batches already read.", start_step=start_step
+    )
     # The arrays pass through as elements, by reference. Captured by `batch`
     # instead, they would be written into its graph whenever iteration starts.
     with tf.device("CPU:0"):
@@ -181,11 +180,7 @@ def eval_pipeline(data: ImageData, batch_size: int) -> tf.data.Dataset:
     >>> [len(y) for _, y in eval_pipeline(digits, batch_size=200)]
     [200, 200, 100]
     """
-    if batch_size < 1:
-        raise ValueError(
-            "Argument `batch_size` must be 1 or more. "
-            f"Received: batch_size={batch_size}"
-        )
+    arguments.integer_at_least(1, batch_size=batch_size)
     with tf.device("CPU:0"):
         examples = tf.data.Dataset.from_tensor_slices(
             (data.images, data.labels)

@@ -9,6 +9,7 @@ import zlib
 
 import numpy as np
 
+from adt_tf.checks import arguments
 from adt_tf.data import prepared
 from adt_tf.data.images import ImageData, validate_labels
 from adt_tf.files import first_line
@@ -48,20 +49,15 @@ def load(
     >>> load("digits", split="train", validation_examples=97)
     ImageData(name='digits', 1200 images of shape (8, 8, 1), num_classes=10)
     """
-    if split not in ("train", "validation", "test"):
-        raise ValueError(
-            "Argument `split` must be 'train', 'validation' or 'test'. "
-            f"Received: split={split!r}"
-        )
+    arguments.one_of(("train", "validation", "test"), split=split)
     if split == "validation" and validation_examples == 0:
         raise ValueError(
             "split='validation' needs validation_examples above 0: how many "
             "training examples to hold out. Received: validation_examples=0"
         )
-    if num_examples is not None and num_examples < 1:
-        raise ValueError(
-            "Argument `num_examples` must be 1 or more; None takes all. "
-            f"Received: num_examples={num_examples}"
+    if num_examples is not None:
+        arguments.integer_at_least(
+            1, "None takes all.", num_examples=num_examples
         )
     source = "test" if split == "test" else "train"
     held_out = 0 if split == "test" else validation_examples
@@ -76,20 +72,20 @@ def load(
         images, labels, num_classes = prepared.read(folder, source, limit)
     if held_out:
         if not 0 < held_out < len(labels):
-            raise ValueError(
-                "Argument `validation_examples` must leave some of the "
-                f"{len(labels)} training examples. "
-                f"Received: validation_examples={held_out}"
+            raise arguments.error(
+                f"leave some of the {len(labels)} training examples",
+                validation_examples=held_out,
             )
         chosen = _stratified_choice(labels, held_out, seed)
         kept = chosen if split == "validation" else ~chosen
         images, labels = images[kept], labels[kept]
     if num_examples is not None:
         if num_examples > len(labels):
-            raise ValueError(
-                f"Argument `num_examples` must be at most {len(labels)}, the "
-                f"size of the {split} split of {name!r}; None takes all. "
-                f"Received: num_examples={num_examples}"
+            raise arguments.error(
+                f"be at most {len(labels)}, the size of the {split} split of "
+                f"{name!r}",
+                "None takes all.",
+                num_examples=num_examples,
             )
         images, labels = images[:num_examples], labels[:num_examples]
     if name.endswith(".npz"):

@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from adt_tf.checks import arguments
+
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
@@ -43,10 +45,5 @@ def get(entropy_reduction: str | Reduction) -> Reduction:
     """Returns the reduction of that name, "mean" or "sum"."""
     if isinstance(entropy_reduction, Reduction):
         return entropy_reduction
-    if entropy_reduction not in _REDUCTIONS:
-        raise ValueError(
-            "Argument `entropy_reduction` must be one of "
-            f"{sorted(_REDUCTIONS)}. Received: "
-            f"entropy_reduction={entropy_reduction!r}"
-        )
-    return _REDUCTIONS[entropy_reduction]
+    name = arguments.one_of(_REDUCTIONS, entropy_reduction=entropy_reduction)
+    return _REDUCTIONS[name]

@@ -15,6 +15,7 @@ import tqdm
 from adt_tf import checks, configs, data
 from adt_tf.attacks import Attack
 from adt_tf.attacks.pieces import Pieces
+from adt_tf.checks import arguments
 from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
 from adt_tf.evaluation.state import State, fingerprint, probe
 
@@ -70,11 +71,7 @@ def evaluate(
     names = _checked_names(attacks)
     for attack in attacks:
         attack.check(classifier)
-    if batch_size < 1:
-        raise ValueError(
-            "Argument `batch_size` must be at least 1. Received: "
-            f"batch_size={batch_size}"
-        )
+    arguments.integer_at_least(1, batch_size=batch_size)
     images, labels = data.as_arrays(dataset)
     descriptions = {attack.name: repr(attack) for attack in attacks}
     key, logits = "", None

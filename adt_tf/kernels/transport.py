@@ -8,9 +8,9 @@ Parts: `cosine_cost(a, b)` is the cost of moving one vector to another,
 
 from __future__ import annotations
 
-import math
-
 import tensorflow as tf
+
+from adt_tf.checks import arguments
 
 
 def transport_costs(
@@ -111,16 +111,8 @@ def sinkhorn_plan(
     Returns:
         The plan [..., n, m]; no gradient goes through it.
     """
-    if not 0 < regularization < math.inf:
-        raise ValueError(
-            "Argument `regularization` must be finite and above 0. Received: "
-            f"regularization={regularization}"
-        )
-    if not isinstance(num_iterations, int) or num_iterations < 1:
-        raise ValueError(
-            "Argument `num_iterations` must be a positive integer. Received: "
-            f"num_iterations={num_iterations}"
-        )
+    arguments.number_above(0, regularization=regularization)
+    arguments.integer_at_least(1, num_iterations=num_iterations)
     scores = -tf.convert_to_tensor(cost) / regularization
     shape = tf.cast(tf.shape(scores), scores.dtype)
     log_n, log_m = tf.math.log(shape[-2]), tf.math.log(shape[-1])

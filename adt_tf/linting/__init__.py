@@ -20,6 +20,7 @@ import keras
 import numpy as np
 
 from adt_tf import data, threat_models
+from adt_tf.checks import arguments
 from adt_tf.linting.findings import Finding, LintReport
 from adt_tf.linting.rules import gradient, inference, masking, model
 from adt_tf.linting.subject import Subject
@@ -72,19 +73,11 @@ def lint(
     names = _checked_names(checks)
     threat_model = threat_models.get(epsilon)
     if threat_model.epsilon == 0 or threat_model.bounds != (0.0, 1.0):
-        raise ValueError(
-            "Argument `epsilon` must be above 0, in pixels of [0, 1] (8/255 "
-            f"is usual). Received: epsilon={epsilon}"
+        raise arguments.error(
+            "be above 0, in pixels of [0, 1] (8/255 is usual)", epsilon=epsilon
         )
-    for name, value in (
-        ("num_examples", num_examples),
-        ("batch_size", batch_size),
-    ):
-        if value < 1:
-            raise ValueError(
-                f"Argument `{name}` must be at least 1. Received: "
-                f"{name}={value}"
-            )
+    arguments.integer_at_least(1, num_examples=num_examples)
+    arguments.integer_at_least(1, batch_size=batch_size)
     images, labels = data.as_arrays(dataset)
     chosen = np.random.default_rng(seed).permutation(len(labels))
     chosen = np.sort(chosen[:num_examples])
@@ -112,9 +105,8 @@ def _checked_names(checks: Sequence[str] | None) -> list[str]:
         return list(CHECKS)
     unknown = [name for name in checks if name not in CHECKS]
     if isinstance(checks, str) or unknown or not checks:
-        raise ValueError(
-            f"Argument `checks` must be a list of names out of {list(CHECKS)}. "
-            f"Received: checks={checks!r}"
+        raise arguments.error(
+            f"be a list of names out of {list(CHECKS)}", checks=checks
         )
     return [name for name in CHECKS if name in checks]
 

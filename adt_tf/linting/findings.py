@@ -12,6 +12,8 @@ import dataclasses
 import textwrap
 from typing import Any
 
+from adt_tf.checks import arguments
+
 #: From the worst to the best, the order of the printed table.
 STATUSES = ("fail", "warn", "skipped", "pass")
 
@@ -39,12 +41,11 @@ class Finding:
     advice: str = ""
 
     def __post_init__(self):
-        if self.status not in STATUSES:
-            raise ValueError(
-                f"Argument `status` must be one of {list(STATUSES)}. "
-                f"Received: status={self.status!r} from check {self.check!r}; "
-                "return one of these from the check."
-            )
+        arguments.one_of(
+            STATUSES,
+            f"The check {self.check!r} has to return one of these.",
+            status=self.status,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,6 +28,7 @@ from typing import Any
 
 import keras
 
+from adt_tf.checks import arguments
 from adt_tf.networks.features import feature_extractor
 from adt_tf.networks.generator import (
     explicit_generator,
@@ -81,7 +82,4 @@ def get(name: str, **kwargs: Any) -> keras.Model:
     if name in _CLASSIFIERS:
         return _CLASSIFIERS[name](**kwargs)
     known = ["wrn-<depth>-<widen_factor>", *sorted(_CLASSIFIERS)]
-    raise ValueError(
-        f"Argument `name` must be one of {', '.join(map(repr, known))}. "
-        f"Received: name={name!r}"
-    )
+    raise arguments.error(f"be one of {', '.join(map(repr, known))}", name=name)

@@ -52,9 +52,9 @@ def wide_resnet(
     depth = arguments.integer_at_least(10, depth=depth)
     num_blocks, remainder = divmod(depth - 4, 6)
     if remainder:
-        raise ValueError(
-            "Argument `depth` must be 6n + 4 with n blocks in a stage (10, "
-            f"16, 22, 28, 34, ...). Received: depth={depth}"
+        raise arguments.error(
+            "be 6n + 4 with n blocks in a stage (10, 16, 22, 28, 34, ...)",
+            depth=depth,
         )
     widen_factor = arguments.integer_at_least(1, widen_factor=widen_factor)
     return preactivation_network(

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import files
+from adt_tf.checks import arguments
 from adt_tf.data import as_arrays
 from adt_tf.report import (
     analysis_figures,
@@ -70,11 +71,7 @@ def write(
     Returns:
         The path of index.html.
     """
-    if num_images < 1:
-        raise ValueError(
-            "Argument `num_images` must be at least 1. Received: "
-            f"num_images={num_images}"
-        )
+    arguments.integer_at_least(1, num_images=num_images)
     runs = evaluated_runs.read_runs(workdirs, protocol)
     output = pathlib.Path(output)
     settings = {

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from adt_tf.checks import arguments
+
 STRATEGIES = ("none", "mirrored", "multiworker")
 _EXAMPLE = (
     '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, '
@@ -50,6 +52,7 @@ def get(name: str) -> tf.distribute.Strategy:
             logical CPU devices); `"multiworker"`, all machines of `TF_CONFIG`.
             The last one must be made before TensorFlow does anything else.
     """
+    arguments.one_of(STRATEGIES, name=name)
     if name == "none":
         return tf.distribute.get_strategy()
     if name == "mirrored":
@@ -57,13 +60,8 @@ def get(name: str) -> tf.distribute.Strategy:
             "GPU"
         ) or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([d.name for d in devices])
-    if name == "multiworker":
-        _check_tf_config(os.environ.get("TF_CONFIG"))
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    raise ValueError(
-        f"Argument `name` must be one of {', '.join(STRATEGIES)}. "
-        f"Received: name={name!r}"
-    )
+    _check_tf_config(os.environ.get("TF_CONFIG"))
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _check_tf_config(text: str | None) -> None:

@@ -102,7 +102,7 @@ class ServedModel:
         if len(chosen) != 1:
             raise ValueError(
                 f"{path} must have an output named 'logits', or one output of "
-                f"shape [batch, classes]. It has: {list(outputs)}"
+                f"shape [batch, classes]. It has: {sorted(outputs)}"
             )
         (self._output,) = chosen
         self.input_shape = tuple(spec.shape)

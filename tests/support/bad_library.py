@@ -157,7 +157,7 @@ ROWS = {
     ),
     "zero examples": (
         lambda f: data.load("digits", num_examples=0),
-        "1 or more",
+        "must be an integer of at least 1.*None takes all",
     ),
     # .npz files.
     "an .npz file that is not there": (npz("none.npz"), "no such file.*none"),

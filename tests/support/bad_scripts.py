@@ -278,7 +278,7 @@ ROWS = {
     ),
     "no test example": (
         [*MODEL, "--attacks=fgsm", "--test_examples=0"],
-        "1 or more",
+        "`num_examples` must be an integer of at least 1",
     ),
     "evaluation batches of 0": (
         [*MODEL, "--attacks=fgsm", "--eval_batch_size=0"],
