@@ -10,7 +10,7 @@ from adt_tf.distributions import Implicit
 from adt_tf.runs import evaluation_job
 from adt_tf.threat_models import Linf
 from tests.support.graphs import reachable_kinds
-from tests.support.models import make_convolutional, make_linear
+from tests.support.models import make_convolutional, make_linear, predicted
 
 EPSILON = 0.1
 SMALL = {"input_shape": (8, 8, 1), "width_factor": 1 / 32}
@@ -274,7 +274,7 @@ def test_fit_leaves_the_classifier_alone_and_strengthens_the_attack(
     classifier = make_convolutional()
     generator = np.random.default_rng(0)
     x = generator.uniform(size=(96, 8, 8, 1)).astype("float32")
-    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(classifier, x)
     attack = AMORTIZED[name](EPSILON, **SMALL)
 
     def loss():

@@ -5,7 +5,7 @@ import pytest
 
 import adt_tf
 from adt_tf import attacks
-from tests.support.models import make_convolutional
+from tests.support.models import make_convolutional, predicted
 
 EPSILON = 0.05
 
@@ -14,7 +14,7 @@ EPSILON = 0.05
 def right(convolutional, images):
     """Images with the labels that the classifier gives them."""
     x, _ = images
-    return x, convolutional.predict(x, verbose=0).argmax(-1).astype("int32")
+    return x, predicted(convolutional, x)
 
 
 def test_transfer_from_itself_is_the_attack(convolutional, right):
@@ -34,7 +34,7 @@ def test_transfer_shows_what_was_found_on_the_source(convolutional, right):
     assert (taken | kept).all() and taken.any()
 
     def wrong(images):
-        return convolutional.predict(images, verbose=0).argmax(-1) != y
+        return predicted(convolutional, images) != y
 
     # What keeps the clean image costs no success.
     np.testing.assert_array_equal(wrong(found), wrong(on_source))

@@ -3,8 +3,6 @@
 import json
 import pathlib
 import shutil
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -14,8 +12,8 @@ import adt_tf
 from adt_tf import data
 from adt_tf.runs import evaluation_job
 from tests.support import in_process
-from tests.support.models import make_convolutional
-from tests.test_scripts import ROOT, run
+from tests.support.models import make_convolutional, predicted
+from tests.support.processes import ROOT, run, start
 
 PROTOCOLS = sorted(ROOT.glob("flags/protocols/*.flags"))
 
@@ -29,7 +27,7 @@ def case(tmp_path_factory):
     second.save(folder / "second.keras")
     generator = np.random.default_rng(1)
     x = generator.uniform(size=(200, 8, 8, 1)).astype("float32")
-    y = first.predict(x, verbose=0).argmax(-1)
+    y = predicted(first, x)
     np.savez(folder / "mine.npz", images=x, labels=y)
     return folder
 
@@ -118,23 +116,13 @@ def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
     expected = tmp_path / "expected" / "result.json"
     run("evaluate", *command, f"--output={expected}")
     output = tmp_path / "killed" / "result.json"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "scripts/evaluate.py",
-            *command,
-            f"--output={output}",
-        ],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = start("evaluate", *command, f"--output={output}")
     deadline = time.time() + 120
     while not list(output.parent.glob("unfinished-*")):
-        assert time.time() < deadline and process.poll() is None
+        assert time.time() < deadline and process.is_alive()
         time.sleep(0.01)
     process.kill()
-    process.wait()
+    process.join()
     assert not output.exists()
     done = run("evaluate", *command, f"--output={output}")
     assert "Going on with an evaluation" in done.stdout

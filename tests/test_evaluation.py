@@ -6,7 +6,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import attacks, data, evaluation
 from adt_tf.attacks.pieces import Pieces
-from tests.support.models import make_convolutional
+from tests.support.models import make_convolutional, predicted
 
 EPSILON = 0.1
 
@@ -21,7 +21,7 @@ def labelled(classifier):
     """Images labelled mostly as the classifier sees them."""
     generator = np.random.default_rng(5)
     x = generator.uniform(size=(30, 8, 8, 1)).astype("float32")
-    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(classifier, x)
     y[:3] = (y[:3] + 1) % 10
     return x, y
 
@@ -36,10 +36,10 @@ def run(classifier, dataset, names=("fgsm", "pgd-5"), **arguments):
 def test_numbers_match_a_computation_by_hand(classifier, labelled):
     x, y = labelled
     report = run(classifier, labelled)
-    right = [classifier.predict(x, verbose=0).argmax(-1) == y]
+    right = [predicted(classifier, x) == y]
     for name in ("fgsm", "pgd-5"):
         x_adv = attacks.get(name, EPSILON)(classifier, x, y).x_adv
-        right.append(classifier.predict(x_adv, verbose=0).argmax(-1) == y)
+        right.append(predicted(classifier, x_adv) == y)
     np.testing.assert_allclose(
         list(report.accuracy.values()), np.mean(right, axis=1)
     )
@@ -103,7 +103,7 @@ def test_parts_run_on_what_still_stands(classifier, labelled, monkeypatch):
     whole = attacks.Restarts(attacks.pgd(0.02, num_steps=2), 5)
     x, y = labelled
     x_adv = whole(classifier, x, y).x_adv
-    right = classifier.predict(x_adv, verbose=0).argmax(-1) == y
+    right = predicted(classifier, x_adv) == y
     np.testing.assert_array_equal(report.robust, right)
 
 
@@ -111,7 +111,7 @@ def test_keeps_the_images_that_break_it(classifier, labelled):
     x, y = labelled
     report = run(classifier, labelled, keep_examples=True)
     assert np.abs(report.examples - x).max() <= EPSILON + 1e-6
-    right = classifier.predict(report.examples, verbose=0).argmax(-1) == y
+    right = predicted(classifier, report.examples) == y
     np.testing.assert_array_equal(right, report.robust)
     # What is wrong by nature is kept as it is.
     np.testing.assert_array_equal(report.examples[:3], x[:3])
@@ -391,7 +391,7 @@ def test_logits_that_only_an_attack_spoils_are_told_apart(labelled):
     x, _ = labelled
     x = np.minimum(x, 0.5)
     network = make_convolutional()
-    y = network.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(network, x)
 
     def overflows(x, training):
         logits = network(x, training=training)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks
-from tests.support.models import make_convolutional, make_linear
+from tests.support.models import make_convolutional, make_linear, predicted
 
 EPSILON = 0.1
 GRADIENT_ATTACKS = {
@@ -93,13 +93,13 @@ def test_stays_in_the_ball_and_the_box(attack, convolutional, images):
 def test_never_lowers_the_loss(attack, convolutional, images):
     x, y = images
     # A misclassified image may have less loss than the clean one: it counts.
-    seen = convolutional.predict(x, verbose=0).argmax(-1).astype("int32")
+    seen = predicted(convolutional, x)
     for labels in (y, seen):
         x_adv = attack(convolutional, x, labels).x_adv
         clean, attacked = (
             losses(convolutional, images, labels) for images in (x, x_adv)
         )
-        found = convolutional.predict(x_adv, verbose=0).argmax(-1)
+        found = predicted(convolutional, x_adv)
         fooled = (found != labels) & (seen == labels)
         assert ((attacked >= clean - 1e-5) | fooled).all()
 
@@ -119,10 +119,10 @@ def test_epsilon_0_is_the_identity(convolutional, images, request):
 
 def test_what_is_already_wrong_stays_wrong(attack, convolutional, images):
     x, _ = images
-    seen = convolutional.predict(x, verbose=0).argmax(-1)
+    seen = predicted(convolutional, x)
     wrong = ((seen + 1) % 10).astype("int32")
     x_adv = attack(convolutional, x, wrong).x_adv
-    again = convolutional.predict(x_adv, verbose=0).argmax(-1)
+    again = predicted(convolutional, x_adv)
     assert (again != wrong).all()
 
 
@@ -245,10 +245,10 @@ def test_a_slope_that_is_no_number_is_taken_for_zero(name, images):
     x, _ = images
     x = x.copy()
     x[:, 0, 0] = 0.0
-    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(classifier, x)
     x_adv = attack(classifier, x, y, part=0).x_adv
     attack.threat_model.check(x, x_adv)
-    assert (classifier.predict(x_adv, verbose=0).argmax(-1) != y).any()
+    assert (predicted(classifier, x_adv) != y).any()
 
 
 @pytest.mark.parametrize("name", ["apgd_ce", "exp_am", "fab_t"])
@@ -345,7 +345,7 @@ def test_names_of_no_attack_are_refused(name):
 
 def test_fea_takes_logits_where_there_is_no_feature_map(convolutional, images):
     x, _ = images
-    y = convolutional.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(convolutional, x)
 
     def bare(x, training):
         return convolutional(x, training=training)

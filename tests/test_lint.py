@@ -12,6 +12,7 @@ from adt_tf import attacks
 from adt_tf.linting import CHECKS, Finding, LintReport, counts, lint
 from adt_tf.linting.subject import Subject
 from adt_tf.threat_models import Linf
+from tests.support.models import predicted
 
 EPSILON = 0.15
 SIZES = {"num_examples": 64, "batch_size": 32}
@@ -367,9 +368,9 @@ def test_an_attack_runs_once(honest, digits):
     subject = Subject(honest, x, y, threat_model=Linf(EPSILON), batch_size=8)
     attack = attacks.pgd(EPSILON, num_steps=5)
     standing = subject.standing(attack)
-    right = honest.predict(x, verbose=0).argmax(-1) == y
+    right = predicted(honest, x) == y
     x_adv = attack(honest, x[right], y[right]).x_adv
-    expected = honest.predict(x_adv, verbose=0).argmax(-1) == y[right]
+    expected = predicted(honest, x_adv) == y[right]
     assert 0 < expected.mean() < 1
     np.testing.assert_array_equal(standing, expected)
     again = subject.standing(attacks.pgd(EPSILON, num_steps=5))

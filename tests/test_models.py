@@ -8,7 +8,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import attacks
 from adt_tf.serving import loading
-from tests.support.models import make_convolutional
+from tests.support.models import make_convolutional, predicted
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def case(tmp_path_factory):
     tf.saved_model.save(module, str(folder / "module"), signature)
     generator = np.random.default_rng(1)
     x = generator.uniform(size=(20, 8, 8, 1)).astype("float32")
-    y = classifier.predict(x, verbose=0).argmax(-1).astype("int32")
+    y = predicted(classifier, x)
     return folder, classifier, x, y
 
 

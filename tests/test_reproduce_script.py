@@ -1,10 +1,6 @@
 """adt-reproduce: targets are made, reused, and continued."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -12,7 +8,7 @@ import pytest
 from matplotlib import image
 
 from adt_tf.reproduction.catalogue import TARGETS
-from tests.test_scripts import ROOT, fails, run
+from tests.support.processes import fails, run, start
 
 TINY = ("--scale=tiny", "--epochs=1")
 # In one process, or `everything` would be made in each.
@@ -114,13 +110,7 @@ def test_killed_and_continued_gives_the_same_table(everything, tmp_path):
     """SIGKILL in training, in an evaluation, and in between."""
     output = tmp_path / "out"
     runs = output / "runs"
-    command = [
-        sys.executable,
-        "scripts/reproduce.py",
-        "--target=table11,figure6",
-        *TINY,
-        f"--output={output}",
-    ]
+    arguments = ("--target=table11,figure6", *TINY, f"--output={output}")
     for reached in (
         lambda: (runs / "l2l" / "flags.txt").exists(),
         lambda: list(runs.glob("adt_exp_am/*unfinished*")),
@@ -128,19 +118,15 @@ def test_killed_and_continued_gives_the_same_table(everything, tmp_path):
         lambda: (runs / "at_pgd" / "flags.txt").exists(),
         lambda: (output / "measurements" / "figure6-at_pgd.npz").exists(),
     ):
-        with subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            limit = time.monotonic() + 600
-            while not reached() and process.poll() is None:
-                assert time.monotonic() < limit
-                time.sleep(0.05)
-            assert process.poll() is None, "it ended before it was killed"
-            os.kill(process.pid, signal.SIGKILL)
-    done = run(*["reproduce", *command[2:]])
+        process = start("reproduce", *arguments)
+        limit = time.monotonic() + 600
+        while not reached() and process.is_alive():
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        assert process.is_alive(), "it ended before it was killed"
+        process.kill()
+        process.join()
+    done = run("reproduce", *arguments)
     assert "there already" in done.stdout
     for name in ("table11.md", "figure6.md"):
         expected = (everything / name).read_text()

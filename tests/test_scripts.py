@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -13,40 +12,31 @@ import keras
 import numpy as np
 import pytest
 
-from tests.support import runs
+from tests.support import processes, runs
 from tests.support.bad_files import TINY
 from tests.support.disks import fill
+from tests.support.processes import fails, run
 
-ROOT = pathlib.Path(__file__).parents[1]
 
-
-def run(script, *arguments, check=True):
-    done = subprocess.run(
+def run_python(script, *arguments):
+    """As a user does it: a new interpreter."""
+    return subprocess.run(
         [sys.executable, f"scripts/{script}.py", *map(str, arguments)],
-        cwd=ROOT,
+        cwd=processes.ROOT,
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
-
-
-def fails(done, message):
-    """One clear line, not a traceback, and an exit code that says so."""
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    assert message in done.stderr, done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "run"
-    run("train", *TINY, f"--workdir={path}")
-    run("evaluate", f"--workdir={path}", "--attacks=fgsm,pgd-3")
+    attacks = "--attacks=fgsm,pgd-3"
+    for command in (["train", *TINY], ["evaluate", attacks]):
+        done = run_python(*command, f"--workdir={path}")
+        assert done.returncode == 0, done.stderr
     return path
 
 
@@ -95,21 +85,15 @@ def test_a_finished_run_is_left_alone(workdir):
 def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
     """Within an epoch, of which it has saved the first of two steps."""
     path = tmp_path / "stopped"
-    arguments = [*TINY, f"--workdir={path}", "--checkpoint_steps=1"]
-    process = subprocess.Popen(
-        [sys.executable, "scripts/train.py", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = runs.start(path, *TINY, "--checkpoint_steps=1")
     while not list(path.glob("checkpoints/step-00000001")):
-        assert process.poll() is None, process.stderr.read()
+        assert process.is_alive(), "it has ended before it was stopped"
         time.sleep(0.002)
-    process.send_signal(number)
-    _, told = process.communicate()
+    os.kill(process.pid, number)
+    process.join()
+    told = path.with_name("told.txt").read_text()
     if number == signal.SIGTERM:
-        assert process.returncode == 143 and "Traceback" not in told
+        assert process.exitcode == 143 and "Traceback" not in told
         assert "Stopped by SIGTERM after step" in told
         assert "repeat the command to go on" in told
     # How often it is saved may change, and so does not make it another run.

@@ -1,19 +1,14 @@
 """Training runs as real processes, and all that they leave behind."""
 
 import json
-import multiprocessing
-import os
 import pathlib
-import re
-import sys
 import time
 
 import keras
 import tensorflow as tf
 
-from adt_tf.cli import train
+from tests.support import processes
 
-ROOT = pathlib.Path(__file__).parents[2]
 # Everything that a run can carry over from step to step takes part: momentum,
 # a schedule, averaged weights, augmentation, validation, the best.
 COMMON = [
@@ -38,31 +33,15 @@ METHODS = {
 }
 
 
-# Each run is a process of its own that can be killed, forked from one that
-# has imported TensorFlow: that takes most of the time of a short run.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["adt_tf", "adt_tf.runs.experiment", "tensorflow_probability"]
-)
-
-
-def _train(arguments, told):
-    os.chdir(ROOT)
-    for number, path in ((1, os.devnull), (2, told)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    sys.argv = ["adt-train", *arguments]
-    train.main()
-
-
 def start(workdir, *arguments):
     """Starts adt-train; what it tells goes to a file beside."""
     workdir = pathlib.Path(workdir)
-    told = workdir.with_name("told.txt")
-    process = _FORKS.Process(
-        target=_train, args=([*arguments, f"--workdir={workdir}"], told)
+    return processes.start(
+        "train",
+        *arguments,
+        f"--workdir={workdir}",
+        stderr=workdir.with_name("told.txt"),
     )
-    process.start()
-    return process
 
 
 def finish(workdir, *arguments, code=0):
@@ -71,8 +50,7 @@ def finish(workdir, *arguments, code=0):
     process.join()
     told = pathlib.Path(workdir).with_name("told.txt").read_text()
     assert process.exitcode == code, told
-    # TensorFlow's own log, such as that there is no GPU, is not meant.
-    return re.sub(r"^[IWEF]\d{4} .*\n", "", told, flags=re.MULTILINE)
+    return processes.without_log(told)
 
 
 def kill_when(process, condition):
