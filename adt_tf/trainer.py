@@ -259,7 +259,7 @@ class AdversarialTrainer(keras.Model):
             ([self.optimizer] if theta else [])
             + ([self.attack_optimizer] if phi else [])
         )
-        with self._fast_forms(replicas), tf.GradientTape() as tape:
+        with self._fast_forms(), tf.GradientTape() as tape:
             batch, outcome = self._outer(
                 attack, x, y, solution, seed, training=True
             )
@@ -299,12 +299,9 @@ class AdversarialTrainer(keras.Model):
         loss = _weighted_mean(outcome.value, weights)
         return self._report(attack, x, y, weights, loss, batch, outcome)
 
-    def _fast_forms(self, replicas: int) -> Any:
-        """The block in which the outer step is traced.
-
-        Replicas are traced in turns, so one of many must change no layer.
-        """
-        if winograd.pays() and replicas == 1:
+    def _fast_forms(self) -> Any:
+        """Returns the block in which the outer step is traced."""
+        if winograd.pays():
             return winograd.convolutions(
                 self.classifier, *self.attack_networks, trained=True
             )

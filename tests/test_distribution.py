@@ -209,11 +209,24 @@ def test_the_hinge_of_the_entropy_is_that_of_the_global_batch():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["adt_exp", "adt_exp_am"])
-def test_two_devices_stray_no_further_than_rounding_does(method):
-    """The methods as they are, beside one device 1e-7 of its weights away."""
+@pytest.mark.parametrize(
+    "method, steps, network",
+    [
+        ("adt_exp", 10, "small_cnn"),
+        ("adt_exp_am", 10, "small_cnn"),
+        ("adt_exp", 2, "wrn-10-2"),
+    ],
+)
+def test_two_devices_stray_no_further_than_rounding_does(
+    method, steps, network
+):
+    """The methods as they are, beside one device 1e-7 of its weights away.
+
+    The wide network's convolutions run in Winograd's form.
+    """
+    script = "tests/support/distributed_steps.py"
     done = subprocess.run(
-        [sys.executable, "tests/support/distributed_steps.py", method, "10"],
+        [sys.executable, script, method, str(steps), network],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
@@ -222,7 +235,7 @@ def test_two_devices_stray_no_further_than_rounding_does(method):
     )
     found = json.loads(done.stdout)
     two, near = np.array(found["two devices"]), np.array(found["1e-7 away"])
-    print(f"\n{method}, after 1 and 10 steps: two devices {two[[0, -1]]}")
+    print(f"\n{method}, first and last step: two devices {two[[0, -1]]}")
     print(f"one device, 1e-7 away: {near[[0, -1]]}")
     # One step of SGD amplifies nothing.
     assert two[0, 0] < 1e-6

@@ -8,6 +8,7 @@ import tensorflow_probability as tfp
 
 from adt_tf.configs import Configured
 from adt_tf.distributions.base import NetworkFamily
+from adt_tf.kernels import winograd
 
 tfd = tfp.distributions
 
@@ -64,6 +65,7 @@ class Generated(Configured):
     def _params(self, x, conditioning, *, training=False):
         (generator,) = self.networks
         outputs = tf.cast(
-            generator(conditioning, training=training), tf.float32
+            winograd.fast(generator)(conditioning, training=training),
+            tf.float32,
         )
         return self.family.from_network(x, outputs)

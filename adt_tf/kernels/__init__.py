@@ -1,1 +1,5 @@
-"""Numerical kernels: `winograd` (3x3 convolutions), `transport` (Sinkhorn)."""
+"""Numerical kernels and how a model comes to run them.
+
+Parts: `winograd` (3x3 convolutions), `twins` (a model with other calls of some
+layers), `transport` (Sinkhorn).
+"""

@@ -1,7 +1,7 @@
 """Fewer multiplications in 3x3 convolutions, on CPUs.
 
     with winograd.convolutions(classifier):
-        logits = classifier(x, training=False)   # traced with the fast form
+        logits = winograd.fast(classifier)(x, training=False)
 
 A 3x3 convolution may be done in the minimal way of Winograd, F(2x2, 3x3),
 
@@ -26,11 +26,14 @@ Reference: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks,
 from __future__ import annotations
 
 import contextlib
+import contextvars
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+
+from adt_tf.kernels import twins
 
 #: Fewest channels, in and out, at which it is measured to pay: of y and dx,
 MIN_CHANNELS = 128
@@ -50,11 +53,22 @@ def pays() -> bool:
     return traced and not tf.config.list_logical_devices("GPU")
 
 
+class _Block(NamedTuple):
+    calls: twins.Calls
+    twins: dict[keras.Model, keras.Model]
+
+
+# Each thread has its own.
+_BLOCK: contextvars.ContextVar[_Block | None] = contextvars.ContextVar(
+    "winograd_block", default=None
+)
+
+
 @contextlib.contextmanager
 def convolutions(*models: Any, trained: bool = False) -> Iterator[None]:
-    """Replaces the wide convolutions of models inside the block.
+    """Gives the wide convolutions of models a fast form inside the block.
 
-    The models are as they were when the block ends.
+    Only what calls `fast(model)` there runs it; the models stay as they are.
 
     Args:
         *models: Keras models.
@@ -63,18 +77,32 @@ def convolutions(*models: Any, trained: bool = False) -> Iterator[None]:
             steps; no gradient of them passes. True transforms them in each
             call, and gradients pass.
     """
-    changed = []
     fast_call = _trained_call if trained else _fixed_call
     fewest = MIN_TRAINED_CHANNELS if trained else MIN_CHANNELS
+    calls = {
+        layer: fast_call(layer)
+        for model in models
+        for layer in wide_convolutions(model, fewest)
+    }
+    token = _BLOCK.set(_Block(calls, {}))
     try:
-        for model in models:
-            for layer in wide_convolutions(model, fewest):
-                layer.call = fast_call(layer)
-                changed.append(layer)
         yield
     finally:
-        for layer in changed:
-            vars(layer).pop("call", None)
+        _BLOCK.reset(token)
+
+
+def fast(model: Any) -> Any:
+    """Returns the model in the form of the block around, to be called there.
+
+    Outside of a block, and where none of its layers has a fast form, it is the
+    model itself.
+    """
+    block = _BLOCK.get()
+    if block is None or not isinstance(model, keras.Model):
+        return model
+    if model not in block.twins:
+        block.twins[model] = twins.twin(model, block.calls)
+    return block.twins[model]
 
 
 def wide_convolutions(
@@ -103,6 +131,8 @@ def _is_wide(layer: keras.layers.Conv2D, fewest: int) -> bool:
         and layer.compute_dtype == "float32"
         and not layer.use_bias
         and layer.activation is keras.activations.linear
+        and layer.activity_regularizer is None
+        and "call" not in vars(layer)
         and min(layer.kernel.shape[2:]) >= fewest
     )
 
@@ -117,13 +147,13 @@ def _fixed_call(layer: keras.layers.Conv2D):
     forward, backward = transformed(kernel), transformed(_turned(kernel))
 
     @tf.custom_gradient
-    def fast(x):
+    def tiled(x):
         return convolve(x, forward), lambda dy: convolve(dy, backward)
 
     def call(inputs):
         if not _is_even(inputs):
             return tf.nn.conv2d(inputs, kernel, 1, "SAME")
-        return fast(inputs)
+        return tiled(inputs)
 
     return call
 
@@ -137,7 +167,7 @@ def _trained_call(layer: keras.layers.Conv2D):
         return tf.nn.conv2d(x, kernel, 1, "SAME")
 
     @tf.custom_gradient
-    def fast(x, kernel):
+    def tiled(x, kernel):
         def gradient(dy):
             # Not earlier than dy: the tiles are large.
             with tf.control_dependencies([dy]):
@@ -151,7 +181,7 @@ def _trained_call(layer: keras.layers.Conv2D):
         kernel = tf.convert_to_tensor(layer.kernel)
         if not _is_even(inputs):
             return tf.nn.conv2d(inputs, kernel, 1, "SAME")
-        return fast(inputs, kernel)
+        return tiled(inputs, kernel)
 
     return call
 

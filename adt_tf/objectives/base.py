@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from adt_tf import precision
 from adt_tf.configs import Configured
+from adt_tf.kernels import winograd
 
 Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
@@ -197,7 +198,8 @@ def logits_of(
     flat = tf.ensure_shape(flat, [None, *x.shape[2:]])
 
     def run(images):
-        return tf.cast(classifier(images, training=training), tf.float32)
+        logits = winograd.fast(classifier)(images, training=training)
+        return tf.cast(logits, tf.float32)
 
     logits = run(flat) if training else precision.guarded(classifier, run, flat)
     if len(logits.shape) != 2:

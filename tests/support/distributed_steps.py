@@ -1,6 +1,6 @@
 """One and two devices in one process, step by step; prints JSON.
 
-    python tests/support/distributed_steps.py METHOD STEPS
+    python tests/support/distributed_steps.py METHOD STEPS NETWORK
 
 For each step: the largest difference, from one device, of the classifier's
 weights and statistics, of the attack networks' ones, and of the attack
@@ -28,13 +28,13 @@ SHAPE = (8, 8, 1)
 AMORTIZED = {"input_shape": SHAPE, "width_factor": 0.125}
 
 
-def make(strategy, method):
+def make(strategy, method, network):
     with strategy.scope():
         taken = methods.arguments(method)
         arguments = AMORTIZED if "width_factor" in taken else {}
         found = methods.get(method, epsilon=0.15, **arguments)
         trainer = adt_tf.AdversarialTrainer(
-            networks.get("small_cnn", input_shape=SHAPE),
+            networks.get(network, input_shape=SHAPE),
             found.attack,
             found.loss,
         )
@@ -69,13 +69,15 @@ def differences(trainer, other):
     ]
 
 
-def main(method: str, steps: str) -> None:
+def main(method: str, steps: str, network: str) -> None:
     batches = data.train_pipeline(
         data.load("digits", num_examples=640), batch_size=64, seed=0
     )
     strategy = strategies.get("mirrored")
-    one, near = (make(tf.distribute.get_strategy(), method) for _ in range(2))
-    two = make(strategy, method)
+    one, near = (
+        make(tf.distribute.get_strategy(), method, network) for _ in range(2)
+    )
+    two = make(strategy, method, network)
     generator = np.random.default_rng(0)
     near.classifier.set_weights(
         [

@@ -53,3 +53,24 @@ def predicted(classifier, x):
     A call: `predict` would trace a function first.
     """
     return np.argmax(classifier(x, training=False), axis=-1).astype("int32")
+
+
+def snapshot(model):
+    """What must not change of a model: graph, calls, attributes and weights."""
+    return (
+        model.get_config() if hasattr(model, "inputs") else None,
+        [
+            (
+                id(layer),
+                sorted(vars(layer)),
+                getattr(layer.call, "__func__", None),
+                len(layer._inbound_nodes),
+                len(layer._outbound_nodes),
+                [id(child) for child in layer._layers],
+                layer.trainable,
+                layer.path,
+            )
+            for layer in model._flatten_layers()
+        ],
+        [(id(weight), weight.numpy().tobytes()) for weight in model.weights],
+    )
