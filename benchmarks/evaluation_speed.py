@@ -66,10 +66,11 @@ def survivors(values) -> None:
 
     import adt_tf
     from adt_tf import data
-    from adt_tf.runs import evaluation_job, workdir
+    from adt_tf.runs import evaluation_job, inputs
+    from adt_tf.runs.workdir import Workdir
 
-    classifier = workdir.load_classifier(values.workdir)
-    test = workdir.load_data(config, "test", values.examples)
+    classifier = Workdir(values.workdir).load_classifier()
+    test = inputs.load_data(config, "test", values.examples)
     x, y = data.as_arrays(test)
     names = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30"]
     chosen = evaluation_job.build_attacks(

@@ -32,10 +32,11 @@ def main() -> None:
     import tensorflow as tf
 
     import adt_tf
-    from adt_tf.runs import workdir
+    from adt_tf.runs import inputs
+    from adt_tf.runs.workdir import Workdir
 
-    classifier = workdir.load_classifier(path)
-    test = workdir.load_data(config, "test", FLAGS.examples)
+    classifier = Workdir(path).load_classifier()
+    test = inputs.load_data(config, "test", FLAGS.examples)
     epsilon = config.epsilon
     images = keras.Input(classifier.input_shape[1:])
     rounded = keras.layers.Lambda(lambda x: tf.round(16 * x) / 16)(images)

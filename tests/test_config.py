@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from adt_tf.runs import claiming, flag_fields
+from adt_tf.runs import flag_fields
 from adt_tf.runs.config import Config
 from adt_tf.runs.method_flags import METHOD_FLAGS
+from adt_tf.runs.workdir import Workdir
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 FLOATS = [name for name, field in FIELDS.items() if "float" in field.type]
@@ -230,18 +231,24 @@ def test_method_arguments():
     assert Config(**CHANGED).method_arguments().keys() == set(METHOD_FLAGS)
 
 
+def claim(path, config):
+    """Claims a workdir, as training does, and lets go of it."""
+    with Workdir(path).claim(config.to_flags()):
+        pass
+
+
 def test_a_workdir_is_claimed_once(tmp_path):
     workdir = tmp_path / "run"
     config = Config(**CHANGED)
-    claiming.claim(workdir, config)
+    claim(workdir, config)
     text = (workdir / "flags.txt").read_text()
-    assert text == config.to_flags()
+    assert text.endswith(config.to_flags())
     elsewhere = dataclasses.replace(
         config, data_dir=None, download=False, keep_checkpoints=9
     )
-    claiming.claim(workdir, elsewhere)
+    claim(workdir, elsewhere)
     with pytest.raises(ValueError, match="holds another configuration") as told:
-        claiming.claim(workdir, dataclasses.replace(config, seed=4))
+        claim(workdir, dataclasses.replace(config, seed=4))
     assert "There, not here: ['--seed=-3']" in str(told.value)
     assert "here, not there: ['--seed=4']" in str(told.value)
     assert (workdir / "flags.txt").read_text() == text
@@ -249,12 +256,12 @@ def test_a_workdir_is_claimed_once(tmp_path):
     full.mkdir()
     (full / "thesis.tex").write_text("mine")
     with pytest.raises(ValueError, match="is no run's workdir"):
-        claiming.claim(full, config)
+        claim(full, config)
 
 
 def test_flags_of_a_workdir_are_read_back(tmp_path):
     config = Config(**CHANGED)
-    claiming.claim(tmp_path / "run", config)
+    claim(tmp_path / "run", config)
     back = Config.from_workdir(tmp_path / "run")
     assert back == dataclasses.replace(config, download=False)
     assert Config.from_workdir(tmp_path / "run", epsilon=0.1).epsilon == 0.1

@@ -12,6 +12,7 @@ import adt_tf
 from adt_tf import data
 from adt_tf.runs import evaluation_job
 from tests.support import in_process
+from tests.support.locks import held_elsewhere
 from tests.support.models import make_convolutional, predicted
 from tests.support.processes import ROOT, run, start
 
@@ -128,6 +129,38 @@ def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
     assert "Going on with an evaluation" in done.stdout
     first, second = (json.loads(p.read_text()) for p in (expected, output))
     assert first["outcomes"] == second["outcomes"]
+
+
+def small_assessment(output, names=("fgsm",)):
+    x = np.random.default_rng(0).uniform(size=(8, 8, 8, 1)).astype("float32")
+    examples = data.ImageData(x, np.arange(8), 10, "mine")
+    chosen = evaluation_job.build_attacks(names, 0.1, examples)
+    return evaluation_job.assess(
+        make_convolutional(), examples, chosen, output, details={}
+    )
+
+
+def test_evaluations_wait_for_each_other(tmp_path, monkeypatch, capsys):
+    """Another process is writing into the directory, and takes too long."""
+    monkeypatch.setattr(evaluation_job, "_LONGEST_WAIT", 0.1)
+    output = tmp_path / "evaluation.json"
+    with held_elsewhere(tmp_path):
+        with pytest.raises(ValueError, match="Another process .*Repeat the co"):
+            small_assessment(output)
+        assert not output.exists()
+    report = small_assessment(output)
+    assert "Going on with an evaluation" in capsys.readouterr().out
+    assert evaluation_job.read(output)["report"].to_dict() == report.to_dict()
+
+
+def test_an_evaluation_cleans_up_in_a_workdir_only(tmp_path):
+    for name in ("run", "mine"):
+        (tmp_path / name / ".adt_tf-01234567.partial").mkdir(parents=True)
+    (tmp_path / "run" / "flags.txt").write_text("")
+    for name in ("run", "mine"):
+        small_assessment(tmp_path / name / "evaluation.json")
+    assert not list((tmp_path / "run").glob(".adt_tf*"))
+    assert len(list((tmp_path / "mine").glob(".adt_tf*"))) == 1
 
 
 @pytest.mark.parametrize("path", PROTOCOLS, ids=lambda path: path.stem)

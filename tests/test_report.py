@@ -27,7 +27,8 @@ from adt_tf.report import (
     svg_charts,
     wording,
 )
-from adt_tf.runs import provenance, workdir
+from adt_tf.runs import provenance
+from adt_tf.runs.workdir import Workdir
 from tests.support.report_runs import (
     NAMES,
     decode,
@@ -279,7 +280,7 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
 def test_what_is_about_another_classifier_is_refused(tmp_path):
     folder = make_workdir(tmp_path / "run", NAMES[0])
     (folder / "classifier.keras").write_bytes(b"one")
-    known = {"classifier": workdir.fingerprint(folder)}
+    known = {"classifier": Workdir(folder).fingerprint()}
     for name in ("evaluation", "lint"):
         path = folder / f"{name}.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | known))

@@ -27,7 +27,7 @@ from adt_tf.reproduction.claims import of_figures
 from adt_tf.reproduction.claims.answers import NO, UNCLEAR, YES
 from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.tables import accuracies
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.workdir import Workdir
 
 ROOT = pathlib.Path(__file__).parents[1]
 TABLES = [name for name, target in TARGETS.items() if target.protocol]
@@ -497,7 +497,7 @@ def test_claims_are_not_read_off_a_figure_of_other_classifiers(study):
     workdir = made.workdir("at_pgd", 0)
     workdir.mkdir(parents=True)
     (workdir / "classifier.keras").write_bytes(b"one")
-    known = {"classifiers": {"at_pgd": workdirs.fingerprint(workdir)}}
+    known = {"classifiers": {"at_pgd": Workdir(workdir).fingerprint()}}
     path = made.output / "figure1.json"
     path.write_text(json.dumps(CASES["figure1"](1) | known))
 

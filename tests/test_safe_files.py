@@ -22,8 +22,9 @@ from adt_tf import attacks, data, files
 from adt_tf.analysis import plots
 from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
-from adt_tf.runs import evaluation_job, experiment, workdir
+from adt_tf.runs import evaluation_job, experiment
 from adt_tf.runs.checkpoints import Checkpoints
+from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
 from tests.support.disks import fill
 from tests.support.models import make_convolutional
@@ -183,7 +184,7 @@ def test_a_lambda_in_a_model_is_not_run(tmp_path, suffix):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "classifier.keras").write_bytes(path.read_bytes())
-    refused(lambda: workdir.load_classifier(folder), "classifier.keras")
+    refused(lambda: Workdir(folder).load_classifier(), "classifier.keras")
     assert not os.path.exists(proof)
 
 
@@ -214,7 +215,7 @@ def test_no_code_of_a_workdir_is_imported(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text(source)
     proof = tmp_path / "proof"
     monkeypatch.setenv("PROOF", str(proof))
-    workdir.load_classifier(tmp_path)
+    Workdir(tmp_path).load_classifier()
     assert not proof.exists()
 
 
@@ -266,8 +267,8 @@ WRITERS = {
     "note.md": lambda path: files.write_text(path, "text"),
     "arrays.npz": lambda path: files.write_arrays(path, {"x": np.zeros(9)}),
     "picture.png": lambda path: plots.save(plots.make_figure(1.0), path),
-    "classifier.keras": lambda path: workdir.save_classifier(
-        make_convolutional(), path
+    "classifier.keras": lambda path: Workdir(path.parent).save_classifier(
+        make_convolutional()
     ),
     "best.keras": save_best,
     "model": lambda path: adt_tf.export(make_convolutional(), path),

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,44 @@ def test_export_and_report(workdir, tmp_path):
     assert "| at_pgd |" in (output / "report.md").read_text()
     for name in ("accuracy.png", "images.png"):
         assert (output / name).stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_several_processes_on_one_workdir(workdir, tmp_path):
+    """Three evaluations and three exports at once, all of the same name."""
+    path = tmp_path / "run"
+    shutil.copytree(workdir, path)
+    commands = [
+        *[["evaluate", "--attacks=fgsm,pgd-3", "--keep_examples"]] * 3,
+        *[["export"]] * 3,
+    ]
+    started = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                f"scripts/{script}.py",
+                f"--workdir={path}",
+                *more,
+            ],
+            cwd=processes.ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for script, *more in commands
+    ]
+    for process in started:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert "Traceback" not in err
+    before, after = (
+        json.loads((folder / "evaluation.json").read_text())
+        for folder in (workdir, path)
+    )
+    assert before["outcomes"] == after["outcomes"]
+    assert (path / "saved_model" / "saved_model.pb").is_file()
+    assert not [p for p in path.iterdir() if "partial" in p.name]
+    assert not list(path.glob("unfinished-*"))
 
 
 def test_a_diverged_run_says_so(tmp_path):

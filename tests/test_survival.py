@@ -1,11 +1,10 @@
 """One process: stopped runs, states that are not finite, and going back."""
 
+import contextlib
 import csv
 import dataclasses
 import errno
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -15,10 +14,12 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import data, methods, precision
 from adt_tf.attacks.base import PointAttack
-from adt_tf.runs import claiming, provenance
+from adt_tf.runs import lock, provenance
 from adt_tf.runs.checkpoint_schedule import Policy
 from adt_tf.runs.experiment import Experiment
+from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import Linf
+from tests.support.locks import held_elsewhere
 from tests.support.models import make_convolutional
 from tests.support.runs import differences
 
@@ -241,36 +242,18 @@ def test_a_full_disk_that_tensorflow_meets(tmp_path):
 
 
 def test_a_workdir_is_one_processs_at_a_time(tmp_path):
-    """The other one is a real process, whose lock SIGKILL takes away."""
     folder = tmp_path / "run"
-    code = (
-        "import pathlib, sys, time\n"
-        "import importlib.util as util\n"
-        "spec = util.spec_from_file_location('claiming', sys.argv[1])\n"
-        "claiming = util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(claiming)\n"
-        "with claiming.claimed(pathlib.Path(sys.argv[2]), writes=True):\n"
-        "    print('claimed', flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, claiming.__file__, folder],
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert other.stdout.readline() == b"claimed\n"
+    folder.mkdir()
+    with held_elsewhere(folder / ".lock"):
         before = sorted(folder.rglob("*"))
         with pytest.raises(ValueError, match="Another process is training in"):
-            make_run().train(folder)
+            make_run().train(folder, flags="--epochs=3\n")
         assert sorted(folder.rglob("*")) == before
         # One that only reads, as workers other than the chief do, may come in.
-        with claiming.claimed(folder, writes=False):
+        with Workdir(folder).claim(writes=False):
             pass
-    finally:
-        other.kill()
-        other.communicate()
-    with claiming.claimed(folder, writes=True):
-        pass
+    with Workdir(folder).claim("--epochs=3\n"):
+        assert Workdir(folder).is_run
 
 
 def test_a_file_system_without_locks_is_no_reason_to_stop(
@@ -279,11 +262,58 @@ def test_a_file_system_without_locks_is_no_reason_to_stop(
     def flock(*_):
         raise OSError(errno.ENOTSUP, "not supported")
 
-    monkeypatch.setattr(claiming.fcntl, "flock", flock)
+    monkeypatch.setattr("fcntl.flock", flock)
     trained = []
-    with claiming.claimed(tmp_path, writes=True):
+    with Workdir(tmp_path).claim():
         trained.append(tmp_path)
-    assert trained and (tmp_path / claiming.LOCK).exists()
+    assert trained and (tmp_path / ".lock").exists()
+
+
+def test_the_flags_are_written_and_compared_under_the_lock(
+    tmp_path, monkeypatch
+):
+    """Another process writes its flags just before this one has the lock."""
+    workdir = Workdir(tmp_path / "run")
+    held = lock.held
+
+    @contextlib.contextmanager
+    def other_was_faster(path, **arguments):
+        with held(path, **arguments):
+            workdir.flags.write_text("--epochs=9\n")
+            yield
+
+    monkeypatch.setattr(lock, "held", other_was_faster)
+    with (
+        pytest.raises(ValueError, match="another configuration"),
+        workdir.claim("--epochs=3\n"),
+    ):
+        pytest.fail("it was claimed")
+    assert workdir.flags.read_text() == "--epochs=9\n"
+
+
+def test_flags_without_a_format_are_read_and_newer_ones_refused(tmp_path):
+    workdir = Workdir(tmp_path / "run")
+    with workdir.claim("--epochs=3\n"):
+        pass
+    text = workdir.flags.read_text()
+    assert text == "# Flags of a run of adt_tf, format 1\n--epochs=3\n"
+    workdir.flags.write_text("--epochs=3\n--data_dir=elsewhere\n")  # 0.1.0
+    with workdir.claim("--epochs=3\n"):
+        pass
+    workdir.flags.write_text(text.replace("format 1", "format 2"))
+    with pytest.raises(ValueError, match="must be 1, .* Received: 2"):
+        workdir.check_flags("--epochs=3\n")
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", ".adt_tf-mine.partial"])
+def test_a_folder_with_other_files_is_not_claimed(name, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with (
+        pytest.raises(ValueError, match="is not empty and is no run's"),
+        Workdir(tmp_path).claim("--epochs=3\n"),
+    ):
+        pytest.fail("it was claimed")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 class Escaping(PointAttack):

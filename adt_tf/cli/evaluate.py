@@ -106,12 +106,13 @@ def evaluate(*arguments: str) -> None:
     suffix = f"-{protocol}" if FLAGS.protocol else ""
     output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
     import_tensorflow()
-    from adt_tf.runs import evaluation_job, evaluation_settings, workdir
+    from adt_tf.runs import evaluation_job, evaluation_settings, inputs
+    from adt_tf.runs.workdir import Workdir
 
     output = evaluation_job.checked_output(output)
-    test = workdir.load_test_data(config, FLAGS.test_examples)
-    source = FLAGS.source and workdir.load_any(FLAGS.source)
-    classifier = workdir.load_any(
+    test = inputs.load_test_data(config, FLAGS.test_examples)
+    source = FLAGS.source and inputs.load_model(FLAGS.source)
+    classifier = inputs.load_model(
         FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
     )
     attacks = evaluation_job.build_attacks(
@@ -142,7 +143,7 @@ def evaluate(*arguments: str) -> None:
             **evaluation_settings.describe(
                 config,
                 FLAGS.attacks,
-                classifier=workdir.fingerprint(FLAGS.workdir)
+                classifier=Workdir(FLAGS.workdir).fingerprint()
                 if FLAGS.workdir
                 else None,
                 test_examples=FLAGS.test_examples,

@@ -28,9 +28,9 @@ def export() -> None:
     workdir = command.required(FLAGS, "workdir")
     config = config_of_run(FLAGS, workdir)
     import_tensorflow()
-    from adt_tf.runs import workdir as workdirs
+    from adt_tf.runs import export_job
 
-    workdirs.export(workdir, config, output=FLAGS.output)
+    export_job.export(workdir, config, output=FLAGS.output)
 
 
 def main() -> None:

@@ -40,13 +40,14 @@ def lint() -> None:
     import_tensorflow()
     from adt_tf import linting
     from adt_tf.files import write_text
-    from adt_tf.runs import workdir
+    from adt_tf.runs import inputs
+    from adt_tf.runs.workdir import Workdir
 
     report = linting.lint(
-        workdir.load_any(
+        inputs.load_model(
             FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
         ),
-        workdir.load_test_data(config),
+        inputs.load_test_data(config),
         epsilon=config.epsilon,
         num_examples=FLAGS.test_examples,
         seed=config.seed,
@@ -54,7 +55,7 @@ def lint() -> None:
     print(report)
     values = report.to_dict()
     if FLAGS.workdir:
-        values["classifier"] = workdir.fingerprint(FLAGS.workdir)
+        values["classifier"] = Workdir(FLAGS.workdir).fingerprint()
     write_text(path, json.dumps(values, indent=2) + "\n")
     print(f"Written to {path}")
     if not report.ok:

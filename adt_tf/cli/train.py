@@ -25,13 +25,9 @@ def train() -> None:
     config = Config(**given_config(FLAGS))
     # Other machines can be met only before there are devices.
     import_tensorflow(devices=config.distribute != "multiworker")
-    from adt_tf.runs import claiming
     from adt_tf.runs.experiment import Experiment
 
-    run = Experiment.from_config(config)
-    if run.is_chief:
-        claiming.claim(workdir, config)
-    run.train(workdir)
+    Experiment.from_config(config).train(workdir, flags=config.to_flags())
 
 
 def main() -> None:

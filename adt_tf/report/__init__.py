@@ -39,7 +39,7 @@ from adt_tf.report import (
     page,
     picture_files,
 )
-from adt_tf.runs import workdir
+from adt_tf.runs.workdir import Workdir
 
 __all__ = ["write"]
 
@@ -82,7 +82,7 @@ def write(
     x, y = _examples(runs[0], test, wanted)
     few = x[:num_images], y[:num_images]
     classifiers = {
-        run.name: workdir.load_classifier(run.folder) for run in runs
+        run.name: Workdir(run.folder).load_classifier() for run in runs
     }
     # Before the long work, which would be lost if it cannot be made.
     output.mkdir(parents=True, exist_ok=True)

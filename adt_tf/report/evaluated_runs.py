@@ -15,7 +15,7 @@ from typing import Any
 
 from adt_tf import data, evaluation
 from adt_tf.report import run_files
-from adt_tf.runs import workdir
+from adt_tf.runs.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class EvaluatedRun:
     @property
     def classifier(self) -> pathlib.Path:
         """The file of the classifier that is evaluated."""
-        return workdir.classifier_path(self.folder)
+        return Workdir(self.folder).chosen_classifier
 
     def flag(self, name: str) -> str | None:
         """The value of a flag of training, or None."""
@@ -97,10 +97,10 @@ def read_runs(
             folder,
             path,
             result,
-            run_files.flags(folder / "flags.txt"),
-            run_files.metrics(folder / "metrics.csv"),
+            run_files.flags(Workdir(folder).flags),
+            run_files.metrics(Workdir(folder).metrics),
             _lint(folder),
-            run_files.starts(folder / workdir.PROVENANCE),
+            run_files.starts(Workdir(folder).provenance),
         )
         for name, folder, (path, result) in zip(
             names, folders, results, strict=True
@@ -126,11 +126,9 @@ def _evaluation(
             "Argument `protocol` must be a name, not a path. Received: "
             f"protocol={protocol!r}"
         )
-    name = f"evaluation-{protocol}.json" if protocol else "evaluation.json"
-    path = folder / name
+    path = Workdir(folder).evaluation(protocol)
     if not path.is_file():
-        others = sorted(p.stem for p in folder.glob("evaluation-*.json"))
-        known = [f"--protocol={p.removeprefix('evaluation-')}" for p in others]
+        known = [f"--protocol={name}" for name in Workdir(folder).protocols()]
         flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
             f"{path} does not exist. Measure the run first: "
@@ -149,7 +147,7 @@ def _evaluation(
 def _check_classifier(folder, path, values, script) -> None:
     """Refuses what was found about a classifier that is no longer there."""
     measured = values.get("classifier")
-    if measured and measured != workdir.fingerprint(folder):
+    if measured and measured != Workdir(folder).fingerprint():
         raise ValueError(
             f"{path} is about another classifier than the one that is in "
             f"{folder} now. Measure it again: "
@@ -191,7 +189,7 @@ def _distinct(methods: list[str], folders: Sequence[pathlib.Path]) -> list[str]:
 
 
 def _lint(folder: pathlib.Path) -> dict[str, Any] | None:
-    path = folder / "lint.json"
+    path = Workdir(folder).lint
     values = run_files.lint(path)
     if values is not None:
         _check_classifier(folder, path, values, "lint")

@@ -8,7 +8,8 @@ from typing import Any
 
 from adt_tf.report.evaluated_runs import EvaluatedRun
 from adt_tf.report.wording import counted, epsilon_text
-from adt_tf.runs import provenance, workdir
+from adt_tf.runs import provenance
+from adt_tf.runs.workdir import Workdir
 
 _UNKNOWN = "unknown"
 # From the worst to the best, as lint prints them.
@@ -97,7 +98,7 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
         "evaluated": provenance.written_at(run.evaluated),
         "evaluated with commit": _short(run.result.get("commit")),
         "classifier": run.classifier,
-        "its SHA-256": workdir.fingerprint(run.folder) or _UNKNOWN,
+        "its SHA-256": Workdir(run.folder).fingerprint() or _UNKNOWN,
     }
 
 

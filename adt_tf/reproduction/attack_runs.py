@@ -15,13 +15,13 @@ from adt_tf import evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import evaluation_job, evaluation_settings
-from adt_tf.runs import workdir as workdirs
 from adt_tf.runs.config import Config
+from adt_tf.runs.workdir import Workdir
 
 
 def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
     """Returns where the verdicts on a run lie."""
-    return study.workdir(run, seed) / f"evaluation-{protocol}.json"
+    return Workdir(study.workdir(run, seed)).evaluation(protocol)
 
 
 def command(study: Study, run: str, seed: int, protocol: str) -> str:
@@ -51,7 +51,7 @@ def settings_of(
     return evaluation_settings.describe(
         _config(study, run, seed),
         list(scale.protocols[protocol].attacks.values()),
-        classifier=workdirs.fingerprint(study.workdir(run, seed)),
+        classifier=Workdir(study.workdir(run, seed)).fingerprint(),
         test_examples=scale.protocols[protocol].test_examples,
         independent=True,
         attack_epochs=scale.attack_epochs,

@@ -17,7 +17,7 @@ import numpy as np
 
 from adt_tf import files
 from adt_tf.reproduction.study import Rows, Study
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.workdir import Workdir
 
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
 
@@ -98,7 +98,7 @@ class Measurement:
     def _settings(self, study: Study) -> str:
         seed = study.seeds[0]
         models = [
-            workdirs.fingerprint(study.workdir(run, seed)) for run in self.runs
+            Workdir(study.workdir(run, seed)).fingerprint() for run in self.runs
         ]
         return json.dumps([dict(self.settings), seed, models], sort_keys=True)
 

@@ -17,8 +17,9 @@ from typing import Any
 from adt_tf import data
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.scales import Scale
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs import inputs
 from adt_tf.runs.config import Config
+from adt_tf.runs.workdir import Workdir
 
 #: From a row's label to its run.
 Rows = Mapping[str, str | None]
@@ -78,7 +79,7 @@ class Study:
 
     def classifier(self, run: str, seed: int) -> Any:
         """Loads what a finished run has trained."""
-        return workdirs.load_classifier(self.workdir(run, seed))
+        return Workdir(self.workdir(run, seed)).load_classifier()
 
     def classifiers(self, rows: Rows) -> dict[str, Any]:
         """Loads those of a figure's rows, by their labels."""
@@ -99,10 +100,10 @@ class Study:
     ) -> data.ImageData:
         """The first test examples of a run's data set, or all."""
         config = self.config(run, seed)
-        test = workdirs.load_data(config, "test")
+        test = inputs.load_data(config, "test")
         if num_examples is None or num_examples >= len(test):
             return test
-        return workdirs.load_data(config, "test", num_examples)
+        return inputs.load_data(config, "test", num_examples)
 
     def rows_to_make(self, rows: Rows) -> dict[str, str | None]:
         """The rows that are asked for."""

@@ -10,39 +10,35 @@ from typing import Any
 from adt_tf import data
 from adt_tf.reproduction import costs
 from adt_tf.reproduction.study import Study
-from adt_tf.runs import claiming
-from adt_tf.runs import workdir as workdirs
 from adt_tf.runs.checkpoints import Checkpoints
-from adt_tf.runs.config import FLAGS_FILE
 from adt_tf.runs.experiment import Experiment
+from adt_tf.runs.workdir import Workdir
 
 
 def is_trained(study: Study, run: str, seed: int) -> bool:
     """Whether a run is finished; one of another configuration is refused."""
-    workdir = study.workdir(run, seed)
-    if not (workdir / workdirs.CLASSIFIER).is_file():
-        return False
-    if (workdir / FLAGS_FILE).is_file():
-        claiming.claim(workdir, study.config(run, seed))
-    return True
+    workdir = Workdir(study.workdir(run, seed))
+    if workdir.is_run:
+        workdir.check_flags(study.config(run, seed).to_flags())
+    return workdir.is_finished
 
 
 def train(study: Study, run: str, seed: int) -> None:
     """Trains what is missing of a run; notes the seconds of its steps."""
-    config, workdir = study.config(run, seed), study.workdir(run, seed)
+    config = study.config(run, seed)
+    workdir = Workdir(study.workdir(run, seed))
     if is_trained(study, run, seed):
         return
     experiment = Experiment.from_config(config)
-    claiming.claim(workdir, config)
     # Of a run that goes on it is not known here how many steps were done.
-    is_new = not (workdir / "checkpoints").exists()
+    is_new = not workdir.checkpoints.exists()
     start = time.time()
-    experiment.train(workdir)
+    experiment.train(workdir.path, flags=config.to_flags())
     if is_new:
         steps = data.steps_per_epoch(experiment.train_data, config.batch_size)
         seconds = (time.time() - start) / (config.epochs * steps)
         costs.Book(study.output).note_step(
-            config, seconds, f"run {workdir.name}"
+            config, seconds, f"run {workdir.path.name}"
         )
     del experiment
     gc.collect()
@@ -51,7 +47,7 @@ def train(study: Study, run: str, seed: int) -> None:
 def load_attack(study: Study, run: str, seed: int) -> Any:
     """The attack of a finished run, with its networks as they were trained."""
     experiment = Experiment.from_config(study.config(run, seed))
-    folder = study.workdir(run, seed) / "checkpoints"
+    folder = Workdir(study.workdir(run, seed)).checkpoints
     store = Checkpoints(folder, experiment.trainer.checkpoint(), writes=False)
     if store.restore() is None:
         raise ValueError(
@@ -63,7 +59,7 @@ def load_attack(study: Study, run: str, seed: int) -> Any:
 
 def epochs_done(workdir: pathlib.Path) -> int:
     """How many epochs a run has logged."""
-    path = workdir / "metrics.csv"
+    path = Workdir(workdir).metrics
     if not path.is_file():
         return 0
     return max(0, len(path.read_text().splitlines()) - 1)

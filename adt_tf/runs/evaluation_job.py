@@ -21,8 +21,12 @@ from adt_tf import attacks, configs, data, evaluation, files, networks
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
 from adt_tf.files import write_text
-from adt_tf.runs import provenance, workdir
+from adt_tf.runs import inputs, lock, provenance
 from adt_tf.runs.config import Config
+from adt_tf.runs.workdir import Workdir
+
+# Seconds that another evaluation has to write its files into a directory.
+_LONGEST_WAIT = 60.0
 
 
 def build_attacks(
@@ -222,7 +226,7 @@ def assess_experiment(
     with trained_generators(
         chosen,
         classifier,
-        lambda: workdir.load_data(config, "train", config.train_examples),
+        lambda: inputs.load_data(config, "train", config.train_examples),
         epochs=attack_epochs,
         directory=checked_output(output).parent,
         seed=config.seed,
@@ -241,20 +245,26 @@ def assess_experiment(
 def _write(report, test, output, details) -> None:
     print(report)
     values = {**details, **report.to_dict()}
-    write_text(output, json.dumps(values, indent=2) + "\n")
-    write_text(output.with_suffix(".csv"), report.to_csv())
-    write_text(
-        output.with_suffix(".md"),
+    title = (
         f"# {details.get('method', 'Evaluation')} on {test.name}, protocol "
         f"{details.get('protocol', 'custom')}\n\n"
-        f"`{details.get('command', '')}`\n\n{report.to_markdown()}",
+        f"`{details.get('command', '')}`\n\n"
     )
-    if report.examples is not None:
-        files.write_arrays(
-            output.with_suffix(".npz"),
-            {"x_adv": report.examples, "y": test.labels},
-            compress=True,
-        )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # The files of one evaluation belong together, also where several end at
+    # the same time.
+    with lock.held(output.parent, seconds=_LONGEST_WAIT):
+        write_text(output, json.dumps(values, indent=2) + "\n")
+        write_text(output.with_suffix(".csv"), report.to_csv())
+        write_text(output.with_suffix(".md"), title + report.to_markdown())
+        if report.examples is not None:
+            files.write_arrays(
+                output.with_suffix(".npz"),
+                {"x_adv": report.examples, "y": test.labels},
+                compress=True,
+            )
+        if Workdir(output.parent).is_run:
+            files.remove_leftovers(output.parent)
 
 
 def read(
@@ -268,8 +278,7 @@ def read(
     """
     path = pathlib.Path(path)
     if path.is_dir():
-        suffix = f"-{protocol}" if protocol else ""
-        path = path / f"evaluation{suffix}.json"
+        path = Workdir(path).evaluation(protocol)
     if not path.is_file():
         flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(

@@ -9,7 +9,7 @@ Everything is built, and all input checked, before a file is written.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
+import os
 import time
 import zlib
 from typing import Any
@@ -18,11 +18,11 @@ import keras
 
 from adt_tf import callbacks, data, methods, networks, precision
 from adt_tf.optimizers import SGD, innermost
-from adt_tf.runs import claiming, provenance, strategies
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs import inputs, provenance, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
 from adt_tf.runs.training import train_to_the_end
+from adt_tf.runs.workdir import Workdir
 from adt_tf.trainer import AdversarialTrainer
 
 # By --on_nonfinite.
@@ -88,7 +88,7 @@ class Experiment:
         )
         arguments = config.method_arguments()
         taken = methods.arguments(config.method)
-        train_data = workdirs.load_data(config, "train", config.train_examples)
+        train_data = inputs.load_data(config, "train", config.train_examples)
         for name, value in (
             ("input_shape", train_data.input_shape),
             ("seed", config.seed),
@@ -98,7 +98,7 @@ class Experiment:
         method = methods.get(config.method, **arguments)
         held_out = config.validation_examples
         validation = (
-            workdirs.load_data(config, "validation") if held_out else None
+            inputs.load_data(config, "validation") if held_out else None
         )
         classifier = networks.get(
             config.network,
@@ -150,30 +150,36 @@ class Experiment:
         """Whether this process is the one of all workers that writes."""
         return strategies.is_chief(self.trainer.distribute_strategy)
 
-    def train(self, workdir: str | pathlib.Path) -> None:
-        """Trains to the end, from the newest checkpoint in the workdir."""
-        workdir = pathlib.Path(workdir)
-        if (workdir / workdirs.CLASSIFIER).exists():
+    def train(
+        self, workdir: str | os.PathLike, *, flags: str | None = None
+    ) -> None:
+        """Trains to the end, from the newest checkpoint in the workdir.
+
+        Args:
+            workdir: Directory of the run.
+            flags: Resolved flags of the run, which the workdir keeps; it is
+                refused if it holds those of another run. None neither keeps
+                nor compares any.
+        """
+        workdir = Workdir(workdir)
+        if workdir.is_finished:
+            workdir.check_flags(flags)
             self._check_data(workdir)
-            print(f"{workdir} is finished: {self.epochs} epochs.")
+            print(f"{workdir.path} is finished: {self.epochs} epochs.")
             return
-        with claiming.claimed(workdir, writes=self.is_chief):
+        with workdir.claim(flags, writes=self.is_chief):
+            self._check_data(workdir)
             self._train(workdir)
 
-    def _check_data(self, workdir: pathlib.Path) -> None:
+    def _check_data(self, workdir: Workdir) -> None:
         provenance.check_data(
-            workdir / workdirs.PROVENANCE,
-            self.train_data,
-            self.validation_data,
+            workdir.provenance, self.train_data, self.validation_data
         )
 
-    def _train(self, workdir: pathlib.Path) -> None:
-        self._check_data(workdir)
+    def _train(self, workdir: Workdir) -> None:
         if self.is_chief:
             provenance.record(
-                workdir / workdirs.PROVENANCE,
-                self.train_data,
-                self.validation_data,
+                workdir.provenance, self.train_data, self.validation_data
             )
         start = time.time()
         train_to_the_end(
@@ -181,14 +187,14 @@ class Experiment:
         )
         if not self.is_chief:
             return
-        path = workdir / workdirs.CLASSIFIER
-        workdirs.save_classifier(self.trainer.classifier, path)
+        workdir.save_classifier(self.trainer.classifier)
         print(
-            f"Trained in {time.time() - start:.0f} s. The classifier is {path}"
+            f"Trained in {time.time() - start:.0f} s. The classifier is "
+            f"{workdir.classifier}"
         )
 
     def _callbacks(
-        self, workdir: pathlib.Path, save: SaveState
+        self, workdir: Workdir, save: SaveState
     ) -> list[keras.callbacks.Callback]:
         """In order: averaged weights, the state, measures, logs."""
         chosen = []
@@ -202,17 +208,15 @@ class Experiment:
         if self.keep_best:
             chosen.append(
                 callbacks.RobustCheckpoint(
-                    self.validation_data, self.epsilon, workdir / workdirs.BEST
+                    self.validation_data, self.epsilon, workdir.best
                 )
             )
         return [
             *chosen,
             keras.callbacks.TensorBoard(
-                str(workdir / "tensorboard"), write_graph=False
+                str(workdir.tensorboard), write_graph=False
             ),
-            keras.callbacks.CSVLogger(
-                str(workdir / "metrics.csv"), append=True
-            ),
+            keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
         ]
 
 

@@ -24,23 +24,24 @@ from adt_tf import checks, data, files
 from adt_tf.runs import fit_loop, strategies
 from adt_tf.runs.checkpoint_schedule import EpochDone, NotFinite, SaveState
 from adt_tf.runs.checkpoints import Checkpoints, SaveError
+from adt_tf.runs.workdir import Workdir
 
 
 def train_to_the_end(
     experiment: Any,
-    workdir: pathlib.Path,
+    workdir: Workdir,
     make_callbacks: Callable[[SaveState], list[keras.callbacks.Callback]],
 ) -> None:
     """Goes on with an experiment from what the workdir holds.
 
     Args:
         experiment: An `adt_tf.runs.experiment.Experiment`.
-        workdir: Where it keeps everything.
+        workdir: Directory of the run.
         make_callbacks: Returns those of a `fit`, the given one among them.
     """
     steps = data.steps_per_epoch(experiment.train_data, experiment.batch_size)
     store = Checkpoints(
-        workdir / "checkpoints",
+        workdir.checkpoints,
         experiment.trainer.checkpoint(),
         keep=experiment.policy.keep,
         milestone=steps,
@@ -64,7 +65,7 @@ def train_to_the_end(
     with _sigterm() as asked:
         while record["step"] < steps * experiment.epochs:
             if experiment.is_chief:
-                _drop_rows(workdir / "metrics.csv", record["step"] // steps)
+                _drop_rows(workdir.metrics, record["step"] // steps)
             save = SaveState(
                 store,
                 experiment.policy,

@@ -1,118 +1,212 @@
-"""What a run leaves in its workdir, and what is made of it afterwards.
+"""The directory of a run: the names of its files, and who may write them.
 
-    classifier = load_classifier("build/run")
-    export("build/run", config)
-
-A workdir holds flags.txt, .lock, provenance.json, metrics.csv, tensorboard/,
-checkpoints/, classifier.keras and, where asked for, best.keras; once evaluated
-also evaluation.json with .csv and .md, and saved_model/ once exported.
+workdir = Workdir("build/run")
+with workdir.claim(flags):             # nobody else trains in it meanwhile
+    ...
+workdir.load_classifier(), workdir.metrics, workdir.evaluation("quick")
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import pathlib
-from typing import Any
+from collections.abc import Iterator
 
 import keras
-import numpy as np
 
-from adt_tf import data, files
+from adt_tf import files
+from adt_tf.runs import lock
 from adt_tf.runs.config import FLAGS_FILE, Config
-from adt_tf.serving import loading, saved_model
+from adt_tf.serving import loading
 
-CLASSIFIER = "classifier.keras"
-BEST = "best.keras"
-PROVENANCE = "provenance.json"
-
-
-def export(
-    workdir: str | pathlib.Path,
-    config: Config,
-    *,
-    output: str | None = None,
-) -> None:
-    """Exports the classifier of a workdir, and loads it back elsewhere."""
-    classifier = load_classifier(workdir)
-    path = pathlib.Path(output or pathlib.Path(workdir) / "saved_model")
-    images, _ = data.as_arrays(load_data(config, "test"))
-    images = images[:64]
-    if path.is_dir() and any(path.iterdir()):
-        print(f"{path} is there already; it is checked, not written again.")
-    else:
-        saved_model.export(classifier, path)
-    error = saved_model.verify(path, images, _logits(classifier, images))
-    print(
-        f"SavedModel in {path}: float, uint8 and PNG/JPEG signatures, loaded "
-        f"back in a process without adt_tf, largest logit error {error:.1e}"
-    )
+# Begins the first line of flags.txt; in flagfiles it is a comment.
+_FORMAT = "# Flags of a run of adt_tf, format "
+# Where data lies and when a run is saved do not change what it computes.
+_MAY_DIFFER = tuple(
+    field.name
+    for field in dataclasses.fields(Config)
+    if not field.metadata["decides"]
+)
 
 
-def classifier_path(workdir: str | pathlib.Path) -> pathlib.Path:
-    """The file of a run's classifier: the best kept, or the last."""
-    best = pathlib.Path(workdir) / BEST
-    return best if best.exists() else best.with_name(CLASSIFIER)
+class Workdir:
+    """All that a run leaves, by name.
 
+    Args:
+        path: Directory of the run; it need not be there yet.
 
-def fingerprint(workdir: str | pathlib.Path) -> str | None:
-    """Tells the classifier of a run from another one; None before it is."""
-    path = classifier_path(workdir)
-    if not path.is_file():
-        return None
-    return files.sha256(path)[:16]
+    Attributes:
+        flags: Resolved flags, in the form of a flagfile.
+        provenance: Code and data of each start.
+        metrics: Metrics of each epoch.
+        tensorboard: Directory of TensorBoard's files.
+        checkpoints: Directory of the saved states.
+        classifier: Classifier of the last epoch; there once it is finished.
+        best: Classifier of the best epoch, where it was asked for.
+        lint: Findings of adt-lint.
+        saved_model: Directory of the exported classifier.
+    """
 
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path)
+        self.flags = self.path / FLAGS_FILE
+        self.provenance = self.path / "provenance.json"
+        self.metrics = self.path / "metrics.csv"
+        self.tensorboard = self.path / "tensorboard"
+        self.checkpoints = self.path / "checkpoints"
+        self.classifier = self.path / "classifier.keras"
+        self.best = self.path / "best.keras"
+        self.lint = self.path / "lint.json"
+        self.saved_model = self.path / "saved_model"
+        self._lock = self.path / ".lock"
 
-def load_classifier(workdir: str | pathlib.Path) -> keras.Model:
-    """Loads the classifier of a finished run."""
-    path = pathlib.Path(workdir) / CLASSIFIER
-    if not path.is_file():
-        raise ValueError(
-            f"{path} does not exist: the run has not finished. Train it with "
-            "adt-train first."
+    def evaluation(self, protocol: str | None = None) -> pathlib.Path:
+        """Returns the file of an evaluation; .csv and .md stand beside it."""
+        suffix = f"-{protocol}" if protocol else ""
+        return self.path / f"evaluation{suffix}.json"
+
+    def protocols(self) -> list[str]:
+        """Returns the protocols by which the run was evaluated."""
+        stems = sorted(
+            path.stem for path in self.path.glob("evaluation-*.json")
         )
-    return loading.load(classifier_path(workdir))
+        return [stem.removeprefix("evaluation-") for stem in stems]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run was begun here."""
+        return self.flags.is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has ended."""
+        return self.classifier.is_file()
+
+    @property
+    def chosen_classifier(self) -> pathlib.Path:
+        """File of the classifier to use: the best where kept, or the last."""
+        return self.best if self.best.exists() else self.classifier
+
+    def fingerprint(self) -> str | None:
+        """Tells the classifier from another one; None before there is one."""
+        if not self.chosen_classifier.is_file():
+            return None
+        return files.sha256(self.chosen_classifier)[:16]
+
+    def load_classifier(self) -> keras.Model:
+        """Loads the classifier of a finished run."""
+        if not self.is_finished:
+            raise ValueError(
+                f"{self.classifier} does not exist: the run has not finished. "
+                "Train it with adt-train first."
+            )
+        return loading.load(self.chosen_classifier)
+
+    def save_classifier(self, classifier: keras.Model) -> None:
+        """Saves the classifier of the last epoch, whole or not at all."""
+        with files.atomic_write(self.classifier) as partial:
+            classifier.save(partial)
+
+    @contextlib.contextmanager
+    def claim(
+        self, flags: str | None = None, *, writes: bool = True
+    ) -> Iterator[None]:
+        """Keeps other processes from training here inside the block.
+
+        Args:
+            flags: Resolved flags of the run. They are written if this is a new
+                or empty directory, and refused if they are not those of the
+                run that is there; None neither checks nor writes any.
+            writes: False for a process that only reads what another one
+                writes: it takes no lock.
+        """
+        self._refuse_links()
+        self.check_flags(flags)
+        if not writes:
+            yield
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(lock.held(self._lock))
+            except lock.Locked as error:
+                raise ValueError(
+                    f"Another process is training in {self.path}, so nothing "
+                    "was changed. Wait until it has ended, or choose another "
+                    "--workdir."
+                ) from error
+            self.check_flags(flags)
+            if flags is not None and not self.is_run:
+                files.write_text(self.flags, f"{_FORMAT}1\n{flags}")
+            yield
+            files.remove_leftovers(self.path)
+
+    def check_flags(self, flags: str | None) -> None:
+        """Raises `ValueError` where something else than this run is here.
+
+        Args:
+            flags: Resolved flags of the run; None takes whatever is here.
+        """
+        if flags is None or not self.path.exists():
+            return
+        if self.is_run:
+            ours, theirs = _compared(flags), _compared(self.read_flags())
+            if ours != theirs:
+                raise ValueError(
+                    f"{self.flags} holds another configuration, so nothing was "
+                    f"changed. There, not here: {sorted(theirs - ours)}; here, "
+                    f"not there: {sorted(ours - theirs)}. Choose another "
+                    "--workdir."
+                )
+        elif not all(
+            path == self._lock or files.is_leftover(path)
+            for path in self.path.iterdir()
+        ):
+            raise ValueError(
+                f"{self.path} is not empty and is no run's workdir, so nothing "
+                "was changed. Choose another --workdir."
+            )
+
+    def read_flags(self) -> str:
+        """Returns the text of the flags; refuses that of another format.
+
+        Version 0.1.0 wrote no format.
+        """
+        text = files.read_text(self.flags)
+        if text.startswith(_FORMAT):
+            number = text.splitlines()[0].removeprefix(_FORMAT)
+            if number != "1":
+                raise ValueError(
+                    f"{self.flags}: the format must be 1, the one that this "
+                    f"version of adt_tf reads. Received: {number:.80}; use "
+                    "the version that wrote it."
+                )
+        return text
+
+    def _refuse_links(self) -> None:
+        """Refuses what would lead out of the directory if it were written."""
+        directories = [self.checkpoints, self.tensorboard]
+        inside = [
+            path
+            for directory in directories
+            if directory.is_dir() and not directory.is_symlink()
+            for path in directory.iterdir()
+        ]
+        for path in [*directories, self.metrics, self._lock, *inside]:
+            if path.is_symlink():
+                raise ValueError(
+                    f"{path} is a symbolic link, through which a run would "
+                    "write or delete elsewhere, so nothing was changed. Remove "
+                    "the link, or choose another --workdir."
+                )
 
 
-def load_any(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
-    """Loads the classifier of a workdir, a .keras file or a SavedModel."""
-    if (pathlib.Path(path) / FLAGS_FILE).is_file():
-        return load_classifier(path)
-    return loading.load(path, probabilities=probabilities)
-
-
-def load_data(
-    config: Config, split: str, num_examples: int | None = None
-) -> data.ImageData:
-    return data.load(
-        config.dataset,
-        split=split,
-        data_dir=config.data_dir,
-        num_examples=num_examples,
-        validation_examples=config.validation_examples,
-        seed=config.seed,
-        download=config.download,
-    )
-
-
-def load_test_data(
-    config: Config, num_examples: int | None = None
-) -> data.ImageData:
-    """Loads the test split; says so where it is but a part of a file."""
-    test = load_data(config, "test", num_examples)
-    share = data.test_share(config.dataset)
-    if share:
-        print(
-            f"{config.dataset} has no test split, so {share[0]} of its "
-            f"{share[1]} examples are taken for it; saved as x_test and "
-            "y_test all of them are."
-        )
-    return test
-
-
-def save_classifier(classifier: keras.Model, path: pathlib.Path) -> None:
-    """Saves a classifier, whole or not at all."""
-    with files.atomic_write(path) as partial:
-        classifier.save(partial)
-
-
-def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:
-    return np.asarray(classifier(images, training=False))
+def _compared(flags: str) -> set[str]:
+    return {
+        line
+        for line in flags.splitlines()
+        if line.startswith("--")
+        and line.lstrip("-").split("=")[0].removeprefix("no") not in _MAY_DIFFER
+    }

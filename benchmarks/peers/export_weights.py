@@ -55,10 +55,11 @@ def from_workdir(values) -> tuple:
     """Returns the details, the model, its inputs and the labels of a run."""
     config = config_of_run(values, values.workdir)
     from adt_tf import data
-    from adt_tf.runs import workdir
+    from adt_tf.runs import inputs
+    from adt_tf.runs.workdir import Workdir
 
-    classifier = workdir.load_classifier(values.workdir)
-    test = workdir.load_data(config, "test")
+    classifier = Workdir(values.workdir).load_classifier()
+    test = inputs.load_data(config, "test")
     images, labels = data.as_arrays(test)
     images, labels = images[: values.examples], labels[: values.examples]
     details = {

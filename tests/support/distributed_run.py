@@ -39,7 +39,7 @@ if "TF_CONFIG" in os.environ:
 import keras  # noqa: E402
 
 from adt_tf.cli import train  # noqa: E402
-from adt_tf.runs import claiming, experiment  # noqa: E402
+from adt_tf.runs import experiment  # noqa: E402
 from adt_tf.runs.config import Config  # noqa: E402
 
 
@@ -55,9 +55,7 @@ def main(output: str, workdir: str, *flags: str) -> None:
         rate = float(os.environ["ATTACK_RATE"])
         with trainer.distribute_strategy.scope():
             trainer.attack_optimizer = keras.optimizers.SGD(rate)
-    if run.is_chief:
-        claiming.claim(workdir, config)
-    run.train(workdir)
+    run.train(workdir, flags=config.to_flags())
     models = [trainer.classifier, *trainer.attack_networks]
     weights = [w for model in models for w in model.get_weights()]
     if run.is_chief:

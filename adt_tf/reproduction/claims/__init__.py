@@ -27,7 +27,7 @@ from adt_tf.reproduction.claims.answers import UNCLEAR
 from adt_tf.reproduction.registry import OURS
 from adt_tf.reproduction.study import Study
 from adt_tf.reproduction.target import Target
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.workdir import Workdir
 
 
 class Verdict(NamedTuple):
@@ -157,7 +157,7 @@ def judge(study: Study) -> list[Verdict]:
 def _is_current(study: Study, values: dict[str, Any]) -> bool:
     """Whether a figure is of the classifiers that are there now."""
     return all(
-        workdirs.fingerprint(study.workdir(run, study.seeds[0])) == measured
+        Workdir(study.workdir(run, study.seeds[0])).fingerprint() == measured
         for run, measured in values.get("classifiers", {}).items()
     )
 

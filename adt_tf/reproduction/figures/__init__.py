@@ -25,7 +25,7 @@ from adt_tf.reproduction.figures import (
 from adt_tf.reproduction.registry import FIVE
 from adt_tf.reproduction.study import Rows, Study
 from adt_tf.reproduction.target import Target
-from adt_tf.runs import workdir as workdirs
+from adt_tf.runs.workdir import Workdir
 
 _LAMBDAS = {
     "0": "adt_exp_am-lambda0",
@@ -44,7 +44,7 @@ def write(study: Study, name: str, target: Target) -> None:
     picture = study.file(f"{name}.png").name
     lines, values = target.figure.draw(study, target.rows, arrays)
     values["classifiers"] = {
-        run: workdirs.fingerprint(study.workdir(run, study.seeds[0]))
+        run: Workdir(study.workdir(run, study.seeds[0])).fingerprint()
         for each in measurements
         for run in each.runs
     }

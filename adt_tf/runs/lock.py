@@ -1,0 +1,68 @@
+"""Locks between processes, which the system lets go of however they end.
+
+with held(path):                     # refuses if another process holds it
+    ...
+with held(directory, seconds=60):    # or waits for it
+    ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: there two processes are not told apart
+    fcntl = None
+
+_SECONDS_BETWEEN_TRIES = 0.05
+
+
+class Locked(ValueError):
+    """Another process holds the lock."""
+
+
+@contextlib.contextmanager
+def held(path: pathlib.Path, *, seconds: float = 0.0) -> Iterator[None]:
+    """Holds the lock of a file or a directory inside the block.
+
+    Where the file system has no locks, the block is run without.
+
+    Args:
+        path: Directory, or file, which is made if it is not there.
+        seconds: How long to wait for another process before `Locked` is
+            raised.
+    """
+    if fcntl is None:
+        yield
+        return
+    flags = os.O_RDONLY
+    if not path.is_dir():
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + seconds
+        while not _take(descriptor):
+            if time.monotonic() >= deadline:
+                raise Locked(
+                    f"Another process holds the lock of {path}, so nothing "
+                    "was changed. Repeat the command when that one has ended."
+                )
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    """Whether no other process holds the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
