@@ -2,7 +2,7 @@
 
     with atomic_write("run/best.keras") as partial:
         classifier.save(partial)
-    write_text(path, text), write_arrays(path, {"x": x}), read_arrays(path)
+    write_text(path, text), read_text(path), sha256(path)
 
 What a killed process leaves half written lies in a directory that is named
 `.adt_tf-XXXXXXXX.partial`, which `remove_leftovers` recognises.
@@ -18,20 +18,22 @@ import pathlib
 import re
 import secrets
 import shutil
+import stat
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections.abc import Iterator
+from typing import BinaryIO
 
 try:
     import fcntl
 except ImportError:  # not a Unix: there two processes are not told apart
     fcntl = None
 
+#: The format of the files that this version writes and reads.
+FORMAT = 1
 _PREFIX, _SUFFIX = ".adt_tf-", ".partial"
 _LEFTOVER = re.compile(r"\.adt_tf-[a-z0-9_]{8}\.partial")
+# Of a file that is read as a whole, in bytes.
+_LARGEST = 256 << 20
 # What libraries in C++ tell of a disk in the text of errors of their own.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -157,47 +159,57 @@ def sync_tree(path: pathlib.Path) -> None:
         sync(inside)
 
 
+def is_taken(path: str | os.PathLike) -> bool:
+    """Whether something lies at a path, be it a link that leads nowhere.
+
+    Raises `OSError` where nothing can, such as for a name that is too long.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def open_regular(path: str | os.PathLike) -> BinaryIO:
+    """Opens a file to read it; refuses a pipe, a device or a directory.
+
+    Those might have no end, or never answer.
+    """
+    # Without O_NONBLOCK a pipe that nobody writes is waited for.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path} is no regular file, so it is not read.")
+    return open(descriptor, "rb")
+
+
 def sha256(path: str | os.PathLike) -> str:
     """Returns the SHA-256 of a file's content, in hexadecimal digits."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
 
-def write_arrays(
-    path: str | os.PathLike,
-    arrays: Mapping[str, np.ndarray],
-    *,
-    compress: bool = False,
-) -> None:
-    """Writes named arrays as .npz, whole or not at all."""
-    with atomic_write(path) as partial:
-        (np.savez_compressed if compress else np.savez)(partial, **arrays)
+def read_bytes(path: str | os.PathLike, *, largest: int = _LARGEST) -> bytes:
+    """Reads a file; refuses one that has more than `largest` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(largest + 1) if size <= largest else b""
+    if max(size, len(content)) > largest:
+        raise ValueError(
+            f"{path} is larger than {largest} bytes, so it is not read."
+        )
+    return content
 
 
-def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray] | None:
-    """Reads what `write_arrays` wrote; None where it is missing or damaged."""
+def read_text(path: str | os.PathLike) -> str:
+    """Reads a text file."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        AttributeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ):
-        return None
-
-
-def read_text(path: pathlib.Path) -> str:
-    """Reads a file, and names it where it is no text."""
-    try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text file: {error}") from error
 

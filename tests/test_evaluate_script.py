@@ -10,7 +10,7 @@ import pytest
 
 import adt_tf
 from adt_tf import data
-from adt_tf.runs import evaluation_job
+from adt_tf.runs import evaluation_files, evaluation_job
 from tests.support import in_process
 from tests.support.locks import held_elsewhere
 from tests.support.models import make_convolutional, predicted
@@ -142,7 +142,7 @@ def small_assessment(output, names=("fgsm",)):
 
 def test_evaluations_wait_for_each_other(tmp_path, monkeypatch, capsys):
     """Another process is writing into the directory, and takes too long."""
-    monkeypatch.setattr(evaluation_job, "_LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(evaluation_files, "_LONGEST_WAIT", 0.1)
     output = tmp_path / "evaluation.json"
     with held_elsewhere(tmp_path):
         with pytest.raises(ValueError, match="Another process .*Repeat the co"):
@@ -150,7 +150,7 @@ def test_evaluations_wait_for_each_other(tmp_path, monkeypatch, capsys):
         assert not output.exists()
     report = small_assessment(output)
     assert "Going on with an evaluation" in capsys.readouterr().out
-    assert evaluation_job.read(output)["report"].to_dict() == report.to_dict()
+    assert evaluation_files.read(output)["report"].to_dict() == report.to_dict()
 
 
 def test_an_evaluation_cleans_up_in_a_workdir_only(tmp_path):

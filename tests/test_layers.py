@@ -17,6 +17,8 @@ LAYERS = {
         "checks",
         "configs",
         "files",
+        "array_files",
+        "json_files",
         "precision",
         "replication",
         "optimizers",

@@ -18,11 +18,20 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks, data, files
+from adt_tf import array_files, attacks, data, files
 from adt_tf.analysis import plots
 from adt_tf.callbacks import RobustCheckpoint
 from adt_tf.evaluation.state import State
-from adt_tf.runs import evaluation_job, experiment
+from adt_tf.linting import Finding, LintReport
+from adt_tf.reproduction import costs
+from adt_tf.runs import (
+    evaluation_files,
+    evaluation_job,
+    experiment,
+    lint_job,
+    metrics,
+    provenance,
+)
 from adt_tf.runs.checkpoints import Checkpoints
 from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
@@ -244,7 +253,7 @@ def save_best(path):
     best._write({"robust_accuracy": 0.5})
 
 
-def assess(path):
+def assess(path, keep_examples=True):
     x = np.random.default_rng(0).uniform(size=(4, 8, 8, 1)).astype("float32")
     evaluation_job.assess(
         make_convolutional(),
@@ -252,7 +261,7 @@ def assess(path):
         [attacks.fgsm(0.1)],
         path,
         details={},
-        keep_examples=True,
+        keep_examples=keep_examples,
         verbose=False,
     )
 
@@ -265,7 +274,9 @@ def save_state(path):
 #: All that write a file or a directory, by the name that they give it.
 WRITERS = {
     "note.md": lambda path: files.write_text(path, "text"),
-    "arrays.npz": lambda path: files.write_arrays(path, {"x": np.zeros(9)}),
+    "arrays.npz": lambda path: array_files.write_arrays(
+        path, {"x": np.zeros(9)}
+    ),
     "picture.png": lambda path: plots.save(plots.make_figure(1.0), path),
     "classifier.keras": lambda path: Workdir(path.parent).save_classifier(
         make_convolutional()
@@ -424,6 +435,94 @@ def test_an_export_is_not_written_through_a_link(tmp_path):
     with pytest.raises(OSError, match="model could not be written"):
         adt_tf.export(make_convolutional(), tmp_path / "model")
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name, others",
+    [
+        ("README.json", {"README.md": "mine"}),
+        ("e.json", {"e.json": "mine"}),
+        ("e.json", {"e.json": '{"format": 1}'}),
+        ("data.json", {"data.npz": "mine"}),
+        ("e.json", {"e.json/mine": "mine"}),
+        ("e.json", {"e.md/mine": "mine"}),
+    ],
+)
+def test_an_evaluation_overwrites_nothing_else(
+    name, others, tmp_path, monkeypatch
+):
+    def evaluate(*_, **__):
+        pytest.fail("it was begun")
+
+    for path, text in others.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.setattr("adt_tf.evaluation.evaluate", evaluate)
+    refused(lambda: assess(tmp_path / name), "belongs to no evaluation")
+    for path, text in others.items():
+        assert (tmp_path / path).read_text() == text
+
+
+def test_a_data_set_is_not_overwritten_by_images(tmp_path):
+    """The evaluation was written without images first."""
+    x = np.zeros([4, 8, 8, 1], "float32")
+    assess(tmp_path / "mine.json", keep_examples=False)
+    np.savez(tmp_path / "mine.npz", images=x, labels=np.arange(4))
+    refused(lambda: assess(tmp_path / "mine.json"), "mine.npz is there and")
+    assess(tmp_path / "mine.json", keep_examples=False)
+    (tmp_path / "mine.npz").unlink()
+    for _ in range(2):  # its own files are written anew
+        assess(tmp_path / "mine.json")
+
+
+def test_findings_overwrite_nothing_else(tmp_path):
+    path = tmp_path / "package.json"
+    path.write_text('{"name": "mine"}')
+    refused(lambda: lint_job.checked_output(path), "is not overwritten")
+    report = LintReport([Finding("logits", "pass", "Fine.")], 9, 0.1, 0)
+    lint_job.write(report, path)
+    assert lint_job.checked_output(path) == path
+
+
+@pytest.mark.parametrize(
+    "check", [evaluation_files.checked_output, lint_job.checked_output]
+)
+def test_a_name_that_is_too_long_is_refused_at_once(check, tmp_path):
+    with pytest.raises(OSError, match="File name too long"):
+        check(tmp_path / ("x" * 260 + ".json"))
+
+
+#: All that is read back, by its name, and how.
+READERS = {
+    "evaluation.json": evaluation_files.read,
+    "lint.json": lint_job.read,
+    "provenance.json": provenance.read,
+    "costs.json": lambda path: costs.Book(path.parent),
+    "metrics.csv": lambda path: metrics.drop_epochs(path, 3),
+    "flags.txt": lambda path: Workdir(path.parent).check_flags("--epochs=1"),
+}
+HOSTILE = {
+    "format 2": b'{"format": 2}',
+    "deep": b"[" * 10_000,
+    "number": b"7",
+    "null": b"null",
+    "table": b"epoch,loss\nNaN,NaN\n",
+    "not finite": b'{"outcomes": NaN}',
+    "newer flags": b"# Flags of a run of adt_tf, format 2\n",
+    "no text": b"epoch\nNaN,\xff\xfe\x00\n",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_read_back_is_checked(name, content, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    # Lines alone may be anything; but these say what they are.
+    if name == "metrics.csv" and b"NaN," not in content:
+        READERS[name](path)
+    else:
+        refused(lambda: READERS[name](path), str(path))
 
 
 def test_an_attack_named_as_a_path_writes_where_it_was_told(tmp_path):

@@ -73,6 +73,58 @@ def test_loads_without_adt_tf_in_a_clean_process(served, pixels):
         saved_model.verify(path, x, logits + 1)
 
 
+def test_checks_do_not_depend_on_the_interpreters_mode(
+    served, pixels, tmp_path, monkeypatch
+):
+    """python -O leaves out assertions; modules may lie in this directory."""
+    classifier, path, _ = served
+    x = pixels.astype("float32") / 255
+    (tmp_path / "tensorflow.py").write_text("open('proof', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    logits = classifier.predict(x, verbose=0)
+    with pytest.raises(ValueError, match="the logits differ by 1") as caught:
+        saved_model.verify(path, x, logits + 1)
+    assert "\n" not in str(caught.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["tensorflow.py"]
+
+
+def test_signatures_that_differ_are_noticed(tmp_path, pixels):
+    """The floats are right, but bytes are not scaled."""
+    classifier = make_convolutional()
+
+    def serve(images):
+        logits = classifier(tf.cast(images, tf.float32), training=False)
+        return {"logits": logits, "label": tf.argmax(logits, -1)}
+
+    archive = keras.export.ExportArchive()
+    archive.track(classifier)
+    for name, dtype in (
+        ("serving_default", tf.float32),
+        ("serving_uint8", tf.uint8),
+    ):
+        spec = tf.TensorSpec([None, 8, 8, 1], dtype, "images")
+        archive.add_endpoint(name, serve, input_signature=[spec])
+    archive.add_endpoint(
+        "serving_bytes",
+        lambda images: serve(
+            tf.map_fn(
+                lambda file: tf.ensure_shape(
+                    tf.io.decode_png(file, 1), [8, 8, 1]
+                ),
+                images,
+                fn_output_signature=tf.uint8,
+            )
+        ),
+        input_signature=[tf.TensorSpec([None], tf.string, "images")],
+    )
+    archive.write_out(str(tmp_path / "model"), verbose=False)
+    x = pixels.astype("float32") / 255
+    logits = classifier.predict(x, verbose=0)
+    with pytest.raises(ValueError, match="floats and uint8 differ by"):
+        saved_model.verify(tmp_path / "model", x, logits)
+
+
 @pytest.mark.parametrize("file", [b"no picture", b""])
 def test_bad_bytes_are_an_error(served, file):
     with pytest.raises(tf.errors.InvalidArgumentError):

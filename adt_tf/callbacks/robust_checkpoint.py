@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pathlib
 import warnings
@@ -16,7 +15,18 @@ from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
 from adt_tf.checks import arguments
 from adt_tf.data import validate_images
+from adt_tf.json_files import Maybe, read_json, write_json
 from adt_tf.threat_models import ThreatModel
+
+_BEST = {
+    "epoch": int,
+    "natural_accuracy": float,
+    "robust_accuracy": float,
+    "attack": str,
+    "num_examples": int,
+    "sha256": str,
+}
+_SCHEMA = {**_BEST, "replaces": Maybe(_BEST)}
 
 
 class RobustCheckpoint(Measuring):
@@ -109,22 +119,22 @@ class RobustCheckpoint(Measuring):
             return None
         sha256 = files.sha256(self.path)
         try:
-            best = json.loads(self.record_path.read_text())
+            best = read_json(self.record_path, _SCHEMA)
             # A process that was killed between the record and the classifier
             # has left the classifier before it.
             if best["sha256"] != sha256:
-                best = best["replaces"]
-            measured_on = {name: best[name] for name in self._measured_on()}
-            known = best["sha256"] == sha256
-            float(best["robust_accuracy"])
-        except (OSError, ValueError, TypeError, KeyError):
-            known = False
+                best = best.get("replaces") or {}
+            known = best.get("sha256") == sha256
+            reason = ""
+        except (OSError, ValueError) as error:
+            known, reason = False, f" ({error})"
         if not known:
             raise ValueError(
                 f"{self.path} exists, but {self.record_path} does not say how "
-                "robust it is, so nothing was changed. Move it away, or "
-                "choose another path."
+                f"robust it is{reason}, so nothing was changed. Move it away, "
+                "or choose another path."
             )
+        measured_on = {name: best[name] for name in self._measured_on()}
         if measured_on != self._measured_on():
             raise ValueError(
                 f"{self.path} was chosen by {measured_on}, which cannot be "
@@ -138,12 +148,9 @@ class RobustCheckpoint(Measuring):
             self.classifier.save(partial)
             files.sync(partial)  # before a record vouches for it
             best["sha256"] = files.sha256(partial)
-            before = {**(self.best or {})}
-            before.pop("replaces", None)
-            record = {**best, "replaces": before or None}
-            files.write_text(
-                self.record_path, json.dumps(record, indent=2) + "\n"
-            )
+            before = {k: (self.best or {}).get(k) for k in best}
+            replaces = before if self.best else None
+            write_json(self.record_path, {**best, "replaces": replaces})
 
 
 def warn_if_test_set(

@@ -106,13 +106,18 @@ def evaluate(*arguments: str) -> None:
     suffix = f"-{protocol}" if FLAGS.protocol else ""
     output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
     import_tensorflow()
-    from adt_tf.runs import evaluation_job, evaluation_settings, inputs
+    from adt_tf.runs import (
+        evaluation_files,
+        evaluation_job,
+        evaluation_settings,
+        inputs,
+    )
     from adt_tf.runs.workdir import Workdir
 
-    output = evaluation_job.checked_output(output)
+    output = evaluation_files.checked_output(output, FLAGS.keep_examples)
     test = inputs.load_test_data(config, FLAGS.test_examples)
-    source = FLAGS.source and inputs.load_model(FLAGS.source)
-    classifier = inputs.load_model(
+    source = FLAGS.source and inputs.load_classifier(FLAGS.source)
+    classifier = inputs.load_classifier(
         FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
     )
     attacks = evaluation_job.build_attacks(

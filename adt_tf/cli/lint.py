@@ -6,8 +6,6 @@
 Exits with 1 if a check fails. Writes DIR/lint.json.
 """
 
-import json
-import pathlib
 import sys
 
 from absl import flags
@@ -36,15 +34,16 @@ define_config(FLAGS, shown=OF_EVALUATION)
 def lint() -> None:
     """Runs all checks on the classifier of a workdir or a file."""
     config = config_to_measure(FLAGS)
-    path = pathlib.Path(FLAGS.output or default_output(FLAGS, "lint.json"))
     import_tensorflow()
     from adt_tf import linting
-    from adt_tf.files import write_text
-    from adt_tf.runs import inputs
+    from adt_tf.runs import inputs, lint_job
     from adt_tf.runs.workdir import Workdir
 
+    path = lint_job.checked_output(
+        FLAGS.output or default_output(FLAGS, "lint.json")
+    )
     report = linting.lint(
-        inputs.load_model(
+        inputs.load_classifier(
             FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
         ),
         inputs.load_test_data(config),
@@ -53,10 +52,13 @@ def lint() -> None:
         seed=config.seed,
     )
     print(report)
-    values = report.to_dict()
-    if FLAGS.workdir:
-        values["classifier"] = Workdir(FLAGS.workdir).fingerprint()
-    write_text(path, json.dumps(values, indent=2) + "\n")
+    lint_job.write(
+        report,
+        path,
+        classifier=Workdir(FLAGS.workdir).fingerprint()
+        if FLAGS.workdir
+        else None,
+    )
     print(f"Written to {path}")
     if not report.ok:
         sys.exit(1)

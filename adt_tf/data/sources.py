@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tokenize
 import zipfile
-import zlib
 
 import numpy as np
 
+from adt_tf import array_files
 from adt_tf.checks import arguments
 from adt_tf.data import prepared
 from adt_tf.data.images import ImageData, validate_labels
@@ -147,19 +146,7 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
                     "y_test, or images and labels, but has "
                     + (", ".join(arrays) or "none")
                 )
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-        MemoryError,
-        NotImplementedError,
-        RuntimeError,
-        SyntaxError,
-        tokenize.TokenError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except array_files.DAMAGED as error:
         raise ValueError(
             f"Cannot read {path!r}: {first_line(error)}"
         ) from error

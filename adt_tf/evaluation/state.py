@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import checks, files
+from adt_tf import array_files, checks
 
 _SAVE_EVERY = 5.0  # seconds
 _PROBED = 8  # images
@@ -74,12 +74,17 @@ class State:
         }
 
     def _load(self) -> None:
-        found = files.read_arrays(self.path)
+        # What it must hold, and the headers of its parts.
+        size = sum(array.nbytes for array in self._arrays().values())
+        found = array_files.read_arrays(self.path, largest=size + (1 << 20))
         if found is None or found.keys() != self._arrays().keys():
             return  # it is worked out again and written anew
         if not agree(found["probe"], self.probe):
             self.refused = True
-        elif all(found[k].shape == v.shape for k, v in self._arrays().items()):
+        elif all(
+            (found[k].shape, found[k].dtype) == (v.shape, v.dtype)
+            for k, v in self._arrays().items()
+        ):
             for name, array in found.items():
                 setattr(self, name, array)
             self.resumed = True
@@ -90,7 +95,7 @@ class State:
             return
         if not now and time.monotonic() - self._saved_at < _SAVE_EVERY:
             return
-        files.write_arrays(self.path, self._arrays())
+        array_files.write_arrays(self.path, self._arrays())
         self._saved_at = time.monotonic()
 
     @property
@@ -111,7 +116,7 @@ class State:
             return
         leaves = enumerate(tf.nest.flatten(progress))
         arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in leaves}
-        files.write_arrays(self._batch_path, {"key": key, **arrays})
+        array_files.write_arrays(self._batch_path, {"key": key, **arrays})
         self._batch_saved_at = time.monotonic()
 
     def load_batch(self, key: np.ndarray, start: Any) -> Any:
@@ -123,7 +128,7 @@ class State:
         """
         if self.path is None or not self.resumed:
             return start
-        saved = files.read_arrays(self._batch_path)
+        saved = array_files.read_arrays(self._batch_path)
         leaves = tf.nest.flatten(start)
         names = [f"leaf{i}" for i in range(len(leaves))]
         if saved is None or saved.keys() != {"key", *names}:

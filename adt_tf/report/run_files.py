@@ -16,7 +16,7 @@ from adt_tf import files
 from adt_tf.evaluation.outcome import NATURAL
 from adt_tf.linting.findings import STATUSES
 from adt_tf.report.json_fields import Optional, read_json
-from adt_tf.runs import evaluation_job
+from adt_tf.runs import evaluation_files, provenance
 
 _EVALUATION = {
     "dataset": str,
@@ -50,14 +50,6 @@ _LINT = {
     ],
     "classifier": Optional(str),
 }
-_START = {
-    "started": Optional(str),
-    "data": {"examples": int, "shape": [int], "classes": int, "sha256": str},
-    "git commit": Optional(str),
-    "Python": Optional(str),
-    "tensorflow": Optional(str),
-    "keras": Optional(str),
-}
 # The largest number of 32 bits: beyond, training has diverged.
 _LARGEST = 3.4e38
 
@@ -86,7 +78,7 @@ def evaluation(path: pathlib.Path) -> dict[str, Any]:
             f"field outcomes has verdicts on {sorted(counts)} examples. "
             f"{remedy}"
         )
-    return evaluation_job.read(path)
+    return evaluation_files.read(path)
 
 
 def lint(path: pathlib.Path) -> dict[str, Any] | None:
@@ -99,10 +91,7 @@ def lint(path: pathlib.Path) -> dict[str, Any] | None:
 
 def starts(path: pathlib.Path) -> list[dict[str, Any]]:
     """Reads provenance.json: an entry each time that training was started."""
-    if not path.is_file():
-        return []
-    remedy = "Delete it: a result only loses the record of its origin."
-    return read_json(path, [_START], remedy)
+    return provenance.read(path)
 
 
 def flags(path: pathlib.Path) -> tuple[str, ...]:

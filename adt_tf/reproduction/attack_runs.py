@@ -14,7 +14,7 @@ from typing import Any
 from adt_tf import evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
-from adt_tf.runs import evaluation_job, evaluation_settings
+from adt_tf.runs import evaluation_files, evaluation_job, evaluation_settings
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 
@@ -63,7 +63,7 @@ def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
     """Tells whether a run has been measured as this scale asks."""
     file = path(study, run, seed, protocol)
     return file.is_file() and evaluation_settings.is_current(
-        evaluation_job.read(file),
+        evaluation_files.read(file),
         settings_of(study, run, seed, protocol),
     )
 
@@ -72,7 +72,7 @@ def report(
     study: Study, run: str, seed: int, protocol: str
 ) -> evaluation.Report:
     """Returns the verdicts on a run."""
-    return evaluation_job.read(path(study, run, seed, protocol))["report"]
+    return evaluation_files.read(path(study, run, seed, protocol))["report"]
 
 
 def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import pathlib
 import re
 import time
@@ -22,7 +21,7 @@ import tensorflow as tf
 
 from adt_tf import attacks
 from adt_tf.attacks.recipes import without_forms
-from adt_tf.files import write_text
+from adt_tf.json_files import Each, Maybe, read_json, write_json
 from adt_tf.reproduction import stopwatch
 from adt_tf.runs.config import Config
 
@@ -52,6 +51,10 @@ _GRADIENTS = {
 }
 
 
+_COST = {"seconds": float, "source": str}
+_SCHEMA = {"steps": Maybe(Each(_COST)), "gradients": Maybe(Each(_COST))}
+
+
 class Cost(NamedTuple):
     """Seconds, and where they are known from."""
 
@@ -75,8 +78,8 @@ class Book:
         self._read()
 
     def _read(self) -> None:
-        if self._path.is_file():
-            self._values |= json.loads(self._path.read_text())
+        if self._path.exists():
+            self._values |= read_json(self._path, _SCHEMA)
 
     def step(self, config: Config) -> Cost | None:
         """Returns the cost of a training step, or None if it is not known."""
@@ -139,7 +142,7 @@ class Book:
             "seconds": round(float(seconds), 6),
             "source": source,
         }
-        write_text(self._path, json.dumps(self._values, indent=2) + "\n")
+        write_json(self._path, self._values)
 
 
 def gradients_of(attack: str) -> float:

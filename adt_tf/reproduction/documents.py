@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from adt_tf.files import write_text
+from adt_tf.json_files import write_json
 from adt_tf.reproduction.study import Study
 
 
@@ -61,6 +61,6 @@ def write(
     ]
     path = study.file(f"{name}.md")
     values = {"target": name, "scale": scale.name, **values}
-    write_text(path.with_suffix(".json"), json.dumps(values, indent=2) + "\n")
+    write_json(path.with_suffix(".json"), values)
     write_text(path, "\n".join(text) + "\n")
     print(f"{name}: written to {path}")

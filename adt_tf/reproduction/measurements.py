@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import files
+from adt_tf import array_files
 from adt_tf.reproduction.study import Rows, Study
 from adt_tf.runs.workdir import Workdir
 
@@ -82,11 +82,11 @@ class Measurement:
         if not self.is_there(study):
             print(f"Measuring {self.name} ...", flush=True)
             arrays = {"settings": self._settings(study), **self.measure()}
-            files.write_arrays(self._path(study), arrays)
+            array_files.write_arrays(self._path(study), arrays)
         return self._read(study)
 
     def _read(self, study: Study) -> dict[str, np.ndarray] | None:
-        arrays = files.read_arrays(self._path(study)) or {}
+        arrays = array_files.read_arrays(self._path(study)) or {}
         settings = str(arrays.pop("settings", ""))
         return arrays if settings == self._settings(study) else None
 

@@ -10,6 +10,7 @@ from typing import Any
 from adt_tf import data
 from adt_tf.reproduction import costs
 from adt_tf.reproduction.study import Study
+from adt_tf.runs import metrics
 from adt_tf.runs.checkpoints import Checkpoints
 from adt_tf.runs.experiment import Experiment
 from adt_tf.runs.workdir import Workdir
@@ -59,7 +60,4 @@ def load_attack(study: Study, run: str, seed: int) -> Any:
 
 def epochs_done(workdir: pathlib.Path) -> int:
     """How many epochs a run has logged."""
-    path = Workdir(workdir).metrics
-    if not path.is_file():
-        return 0
-    return max(0, len(path.read_text().splitlines()) - 1)
+    return len(metrics.read(Workdir(workdir).metrics).get("epoch", ()))

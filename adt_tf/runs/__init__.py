@@ -5,7 +5,7 @@ to its end, through `fit_loop` and from `checkpoints` (`checkpoint_schedule`
 says when they are written); `workdir` names the files that a run leaves, and
 `lock` keeps other processes from them; `provenance` records what they came
 from; `strategies` are the devices; `inputs` loads the data and the models that
-flags name; `evaluation_job` measures the classifier of a run (and
-`evaluation_settings` tell whether a measurement is current), `export_job`
-exports it.
+flags name. `evaluation_job` measures the classifier of a run,
+`evaluation_files` keep the verdicts, and `evaluation_settings` tell whether
+they are current; `export_job` exports it, and `lint_job` keeps what lint finds.
 """

@@ -141,7 +141,7 @@ class SaveState(keras.callbacks.Callback):
         )
         due, stop = self._any_worker(bool(due), self.stop_asked())
         if due or stop:
-            self._save([v.numpy().tolist() for v in self._metric_variables()])
+            self._save([_as_json(v) for v in self._metric_variables()])
             self._stop_if(stop)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -185,3 +185,11 @@ class SaveState(keras.callbacks.Callback):
                 file=sys.stderr,
             )
             raise SystemExit(TERMINATED)
+
+
+def _as_json(variable: Any) -> Any:
+    """Returns a variable's numbers; as text where JSON has none for them."""
+    value = variable.numpy()
+    if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+        value = value.astype(str)
+    return value.tolist()

@@ -13,7 +13,6 @@ is full, leaves the one before. One that is found damaged is renamed to
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
@@ -23,10 +22,12 @@ from typing import Any
 import tensorflow as tf
 
 from adt_tf import files
+from adt_tf.json_files import Each, Maybe, read_json, write_json
 
 _NAME = re.compile(r"(?:rollback-(\d+)-)?step-(\d+)")
 _RECORD = "record.json"
 _DAMAGED = "damaged-"
+_SCHEMA = {"step": int, "metrics": Maybe([object]), "sha256": Each(str)}
 
 
 class SaveError(files.DiskError):
@@ -149,8 +150,7 @@ class Checkpoints:
         path.mkdir()
         self.state.write(str(path / "state"))
         hashes = {f.name: files.sha256(f) for f in sorted(path.iterdir())}
-        record = {**record, "sha256": hashes}
-        (path / _RECORD).write_text(json.dumps(record) + "\n")
+        write_json(path / _RECORD, {**record, "sha256": hashes})
         files.sync_tree(path)  # before one of the same step is removed
 
     def _paths(self) -> list[pathlib.Path]:
@@ -200,9 +200,9 @@ def _modified(path: pathlib.Path) -> int:
 def _checked(path: pathlib.Path) -> dict[str, Any] | None:
     """Returns the record, or None where a file is not what was written."""
     try:
-        record = json.loads((path / _RECORD).read_text())
+        record = read_json(path / _RECORD, _SCHEMA)
         expected = record["sha256"]
         found = {name: files.sha256(path / name) for name in expected}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError):
         return None
     return record if found and found == expected else None

@@ -10,23 +10,18 @@ images if asked. An interrupted assessment goes on where it stopped.
 from __future__ import annotations
 
 import contextlib
-import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, configs, data, evaluation, files, networks
+from adt_tf import attacks, configs, data, evaluation, networks
+from adt_tf.array_files import read_arrays, write_arrays
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
-from adt_tf.files import write_text
-from adt_tf.runs import inputs, lock, provenance
+from adt_tf.runs import evaluation_files, inputs, provenance
 from adt_tf.runs.config import Config
-from adt_tf.runs.workdir import Workdir
-
-# Seconds that another evaluation has to write its files into a directory.
-_LONGEST_WAIT = 60.0
 
 
 def build_attacks(
@@ -119,7 +114,7 @@ def trained_generators(
         if not _restored(attack, path, logits):
             _train(attack, classifier, train, epochs, batch_size, seed)
             arrays = {k: np.asarray(v) for k, v in _weights(attack).items()}
-            files.write_arrays(path, {"probe": logits, **arrays})
+            write_arrays(path, {"probe": logits, **arrays})
         kept.append(path)
     yield
     for path in kept:
@@ -133,8 +128,13 @@ def _weights(attack: Attack) -> dict[str, Any]:
 
 def _restored(attack: Attack, path: pathlib.Path, logits: np.ndarray) -> bool:
     """Whether the networks have been trained; then they are as they were."""
-    found, weights = files.read_arrays(path), _weights(attack)
+    weights = _weights(attack)
+    size = sum(np.asarray(weight).nbytes for weight in weights.values())
+    size += logits.nbytes + (1 << 20)  # and the headers of its parts
+    found = read_arrays(path, largest=size)
     if found is None or found.keys() != {"probe", *weights}:
+        return False
+    if any(found[k].shape != tuple(v.shape) for k, v in weights.items()):
         return False
     if not state.agree(found["probe"], logits):
         return False
@@ -150,17 +150,6 @@ def _train(attack, classifier, train, epochs, batch_size, seed) -> None:
     steps = data.steps_per_epoch(train, batch_size)
     batches = data.train_pipeline(train, batch_size=batch_size, seed=seed)
     attack.fit(classifier, batches.take(epochs * steps), epochs=1, seed=seed)
-
-
-def checked_output(output: str | pathlib.Path) -> pathlib.Path:
-    """Returns the path of the JSON; .csv, .md and .npz stand beside it."""
-    output = pathlib.Path(output)
-    if output.suffix != ".json":
-        raise ValueError(
-            "The result is a .json file, and .csv, .md and .npz are written "
-            f"beside it: give a name that ends in .json. Received: {output}"
-        )
-    return output
 
 
 def assess(
@@ -183,13 +172,19 @@ def assess(
         details: What the JSON says beside the verdicts, such as the command.
         **arguments: Of `adt_tf.evaluate`.
     """
-    output = checked_output(output)
+    keep_examples = arguments.get("keep_examples", False)
+    output = evaluation_files.checked_output(output, keep_examples)
+
+    def write(report):
+        print(report)
+        evaluation_files.write(output, report, test, details)
+
     report = evaluation.evaluate(
         classifier,
         test,
         chosen,
         directory=output.parent,
-        write=lambda report: _write(report, test, output, details),
+        write=write,
         **arguments,
     )
     print(f"Written to {output}, and as .csv and .md beside it")
@@ -219,6 +214,8 @@ def assess_experiment(
         details: Joined by what the configuration says, and the commit.
         **arguments: Of `adt_tf.evaluate`, but for the seed.
     """
+    keep_examples = arguments.get("keep_examples", False)
+    output = evaluation_files.checked_output(output, keep_examples)
     told = {
         name: getattr(config, name)
         for name in ("dataset", "data_dir", "epsilon")
@@ -228,7 +225,7 @@ def assess_experiment(
         classifier,
         lambda: inputs.load_data(config, "train", config.train_examples),
         epochs=attack_epochs,
-        directory=checked_output(output).parent,
+        directory=output.parent,
         seed=config.seed,
     ):
         return assess(
@@ -242,60 +239,6 @@ def assess_experiment(
         )
 
 
-def _write(report, test, output, details) -> None:
-    print(report)
-    values = {**details, **report.to_dict()}
-    title = (
-        f"# {details.get('method', 'Evaluation')} on {test.name}, protocol "
-        f"{details.get('protocol', 'custom')}\n\n"
-        f"`{details.get('command', '')}`\n\n"
-    )
-    output.parent.mkdir(parents=True, exist_ok=True)
-    # The files of one evaluation belong together, also where several end at
-    # the same time.
-    with lock.held(output.parent, seconds=_LONGEST_WAIT):
-        write_text(output, json.dumps(values, indent=2) + "\n")
-        write_text(output.with_suffix(".csv"), report.to_csv())
-        write_text(output.with_suffix(".md"), title + report.to_markdown())
-        if report.examples is not None:
-            files.write_arrays(
-                output.with_suffix(".npz"),
-                {"x_adv": report.examples, "y": test.labels},
-                compress=True,
-            )
-        if Workdir(output.parent).is_run:
-            files.remove_leftovers(output.parent)
-
-
-def read(
-    path: str | pathlib.Path, *, protocol: str | None = None
-) -> dict[str, Any]:
-    """Reads the JSON of an assessment; "report" is its `Report`.
-
-    Args:
-        path: The file, or a workdir with such a file.
-        protocol: Which one of a workdir; None for that without a name.
-    """
-    path = pathlib.Path(path)
-    if path.is_dir():
-        path = Workdir(path).evaluation(protocol)
-    if not path.is_file():
-        flag = f" --protocol={protocol}" if protocol else ""
-        raise ValueError(
-            f"{path} does not exist. Measure the run first: "
-            f"adt-evaluate --workdir={path.parent}{flag}"
-        )
-    try:
-        values = json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON file: {error}") from error
-    try:
-        report = evaluation.Report.from_dict(values)
-        return {**values, "report": report}
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
 def compare(
     first: str | pathlib.Path,
     second: str | pathlib.Path,
@@ -305,11 +248,15 @@ def compare(
     """Returns a Markdown table of the paired tests of two assessments.
 
     Args:
-        first: As `read` takes it.
-        second: The same.
-        protocol: As `read` takes it.
+        first: Workdir, or .json file.
+        second: Another one.
+        protocol: Protocol of the evaluations in workdirs; None for those
+            without a name.
     """
-    one, other = (read(path, protocol=protocol) for path in (first, second))
+    one, other = (
+        evaluation_files.read(path, protocol=protocol)
+        for path in (first, second)
+    )
     for name in ("dataset", "epsilon"):
         if one.get(name) != other.get(name):
             raise ValueError(

@@ -1,7 +1,7 @@
 """The data and the model that flags name.
 
 test = load_test_data(config)
-classifier = load_model("build/run")            # or model.keras, saved_model/
+classifier = load_classifier("build/run")     # or model.keras, saved_model/
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
 
 
-def load_model(path: str | os.PathLike, *, probabilities: bool = False) -> Any:
+def load_classifier(
+    path: str | os.PathLike, *, probabilities: bool = False
+) -> Any:
     """Loads the classifier of a workdir, a .keras file or a SavedModel.
 
     Args:

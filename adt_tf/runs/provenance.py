@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import importlib.metadata
-import json
+import os
 import pathlib
 import platform
 import subprocess
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf.data import ImageData
-from adt_tf.files import write_text
+from adt_tf.json_files import Maybe, check, read_json, write_json
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = (
@@ -30,6 +30,19 @@ _PACKAGES = (
     "scipy",
     "matplotlib",
 )
+_DATA = {
+    "name": str,
+    "examples": int,
+    "shape": [int],
+    "classes": int,
+    "sha256": str,
+}
+_START = {
+    "started": str,
+    "data": _DATA,
+    "validation_data": Maybe(_DATA),
+    **{name: Maybe(str) for name in ("Python", "git commit", *_PACKAGES)},
+}
 _NAMES = {"data": "training", "validation_data": "validation"}
 _TIME = "%Y-%m-%d %H:%M UTC"
 
@@ -46,7 +59,7 @@ def record(
         **_describe_both(train_data, validation_data),
         **versions(),
     }
-    write_text(path, json.dumps([*read(path), entry], indent=2) + "\n")
+    write_json(path, {"starts": [*read(path), entry]})
 
 
 def check_data(
@@ -66,7 +79,7 @@ def check_data(
     for entry in entries:
         for name, now in described.items():
             # Version 0.1.0 did not record the validation set.
-            before = entry.get(name, now)
+            before = entry.get(name) or now
             if before["sha256"] != now["sha256"]:
                 raise ValueError(
                     f"The run in {pathlib.Path(path).parent} was started on "
@@ -87,7 +100,7 @@ def _describe_both(
 
 def _fingerprint(described: dict[str, Any]) -> str:
     return (
-        f"{described.get('name')} with {described.get('examples')} examples "
+        f"{described['name']} with {described['examples']} examples "
         f"and SHA-256 {described['sha256']}"
     )
 
@@ -95,18 +108,19 @@ def _fingerprint(described: dict[str, Any]) -> str:
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
     """Reads what `record` wrote: an entry a start, none without a file."""
     path = pathlib.Path(path)
-    if not path.is_file():
+    if not path.exists():
         return []
     try:
-        entries = json.loads(path.read_text())
-        for entry in entries:
-            entry["data"]["sha256"], entry.get("validation_data")
-        return entries
-    except (ValueError, TypeError, KeyError) as error:
+        values = read_json(path)
+        if isinstance(values, list):  # as version 0.1.0 wrote it
+            values = {"starts": values}
+        check(values, {"starts": [_START]}, path=path)
+    except ValueError as error:
         raise ValueError(
-            f"{path} is not what adt-train writes ({error!r}). Delete "
-            "it: a result only loses the record of its origin."
+            f"{error}. This is not what adt-train writes: delete the file, and "
+            "a result only loses the record of its origin."
         ) from error
+    return values["starts"]
 
 
 def describe(examples: ImageData) -> dict[str, Any]:
@@ -151,15 +165,23 @@ def versions() -> dict[str, str]:
 
 
 def commit(root: pathlib.Path = _ROOT) -> str:
-    """The commit of this code, "-dirty" where it was changed since."""
+    """Returns the commit of this code, "-dirty" where it was changed since."""
     # An installed package may lie inside somebody else's repository.
     if not (root / ".git").exists():
         return "unknown"
+    # Variables such as GIT_DIR would name another repository.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_")
+    }
     try:
         done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40"]
-            + ["--exclude=*"],
+            # No program that the repository's configuration names is run.
+            ["git", "-c", "core.fsmonitor=", "--no-optional-locks"]
+            + ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
             cwd=root,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=20,

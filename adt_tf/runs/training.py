@@ -10,7 +10,6 @@ takes it.
 from __future__ import annotations
 
 import contextlib
-import pathlib
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from adt_tf import checks, data, files
-from adt_tf.runs import fit_loop, strategies
+from adt_tf.runs import fit_loop, metrics, strategies
 from adt_tf.runs.checkpoint_schedule import EpochDone, NotFinite, SaveState
 from adt_tf.runs.checkpoints import Checkpoints, SaveError
 from adt_tf.runs.workdir import Workdir
@@ -65,7 +64,7 @@ def train_to_the_end(
     with _sigterm() as asked:
         while record["step"] < steps * experiment.epochs:
             if experiment.is_chief:
-                _drop_rows(workdir.metrics, record["step"] // steps)
+                metrics.drop_epochs(workdir.metrics, record["step"] // steps)
             save = SaveState(
                 store,
                 experiment.policy,
@@ -209,18 +208,3 @@ def _sigterm() -> Iterator[threading.Event]:
         yield asked
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _drop_rows(path: pathlib.Path, epoch: int) -> None:
-    """Drops what a killed run has logged of epochs that are run again.
-
-    The last line may have been cut off, by a full disk or a kill.
-    """
-    if path.exists():
-        header, *rows = path.read_bytes().splitlines(keepends=True) or [b""]
-        kept = [
-            row
-            for row in rows
-            if row.endswith(b"\n") and int(row.split(b",")[0]) < epoch
-        ]
-        files.write_bytes(path, b"".join([header, *kept]) if kept else b"")

@@ -20,7 +20,7 @@ from adt_tf import (
     step_rules,
     threat_models,
 )
-from adt_tf.runs import evaluation_job
+from adt_tf.runs import evaluation_files
 from adt_tf.serving import loading
 from adt_tf.threat_models import Linf
 from tests.support.models import make_convolutional, make_linear
@@ -364,15 +364,15 @@ ROWS = {
         "Labels go up to 4",
     ),
     "an evaluation file that is a list": (
-        lambda f: evaluation_job.read(f / "list.json"),
+        lambda f: evaluation_files.read(f / "list.json"),
         "list.json: This is no evaluation",
     ),
     "an evaluation file with other letters": (
-        lambda f: evaluation_job.read(f / "letters.json"),
+        lambda f: evaluation_files.read(f / "letters.json"),
         "letters.json: This is no evaluation",
     ),
     "an evaluation file with lost verdicts": (
-        lambda f: evaluation_job.read(f / "lost.json"),
+        lambda f: evaluation_files.read(f / "lost.json"),
         r"lost.json: .*verdicts on \[2, 3\] examples",
     ),
     # Models.

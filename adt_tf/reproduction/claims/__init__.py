@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from adt_tf.json_files import Each, Maybe, read_json
 from adt_tf.reproduction import documents
 from adt_tf.reproduction.claims import of_figures, of_runs
 from adt_tf.reproduction.claims.answers import UNCLEAR
@@ -28,6 +28,17 @@ from adt_tf.reproduction.registry import OURS
 from adt_tf.reproduction.study import Study
 from adt_tf.reproduction.target import Target
 from adt_tf.runs.workdir import Workdir
+
+# What `of_figures` reads of a figure's file, each what it needs.
+_SCHEMA = {
+    "classifiers": Maybe(Each(Maybe(str))),
+    "distances": Maybe(Each([float])),
+    "eigenvalues": Maybe(Each([float])),
+    "entropy": Maybe([float]),
+    "entropy_weight": Maybe([float]),
+    "climb": Maybe(Each([[float]])),
+    "ratios": Maybe(Each([float])),
+}
 
 
 class Verdict(NamedTuple):
@@ -138,7 +149,7 @@ def judge(study: Study) -> list[Verdict]:
     verdicts = []
     for claim in CLAIMS:
         path = study.file(f"{claim.target}.json")
-        values = json.loads(path.read_text()) if path.is_file() else {}
+        values = read_json(path, _SCHEMA) if path.exists() else {}
         # A table's claim is read from its rows' evaluations.
         if not _is_current(study, values):
             answer = UNCLEAR

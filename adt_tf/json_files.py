@@ -1,0 +1,168 @@
+"""JSON files: strict, of bounded size, and checked when they are read back.
+
+    FINDINGS = {"ok": bool, "findings": [{"check": str, "advice": Maybe(str)}]}
+    write_json("lint.json", {"ok": True, "findings": []})
+    read_json("lint.json", FINDINGS)["ok"]
+
+A schema is a type (`float` takes whole numbers as well, `object` anything), a
+set of the values that are allowed, a list with the schema of its items, a
+dictionary with those of its fields (there may be other fields), `Each` or
+`Maybe`. A file says its `format`; version 0.1.0 wrote none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+from typing import Any
+
+from adt_tf import files
+
+_DEEPEST = 40
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKET = re.compile(r"[\[\]{}]")
+_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Maybe:
+    """The schema of a field that may be missing or null."""
+
+    schema: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Each:
+    """The schema of an object whose fields may have any name."""
+
+    schema: Any
+
+
+def write_json(path: str | os.PathLike, values: dict[str, Any]) -> None:
+    """Writes an object with its format, whole or not at all.
+
+    Raises `ValueError` where a number is NaN or infinite: JSON has none.
+    """
+    values = {"format": files.FORMAT, **values}
+    try:
+        text = json.dumps(values, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} was not written, since JSON has no NaN and no infinite "
+            "numbers: give None in their place."
+        ) from error
+    files.write_text(path, text + "\n")
+
+
+def read_json(path: str | os.PathLike, schema: Any = object) -> Any:
+    """Reads a JSON file and checks what it holds.
+
+    Raises `ValueError` with the file, the field, what is expected and what was
+    found there.
+
+    Args:
+        path: File to read.
+        schema: Schema of its content.
+    """
+    text = files.read_text(path)
+    try:
+        values = _parse(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON file: {error}") from error
+    if isinstance(values, dict) and "format" in values:
+        check(values, {"format": {files.FORMAT}}, path=path)
+    check(values, schema, path=path)
+    return values
+
+
+def check(values: Any, schema: Any, *, path: str | os.PathLike) -> None:
+    """Raises `ValueError` where the content of a file does not fit a schema."""
+    problem = _problem(values, schema, "")
+    if problem:
+        raise ValueError(f"{path}: {problem}")
+
+
+def _parse(text: str) -> Any:
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
+    return json.loads(
+        text,
+        parse_constant=_number,
+        parse_float=_number,
+        object_pairs_hook=_object,
+    )
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(f"{text:.80} is no finite number")
+    return float(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"it has the field {name!r:.80} twice")
+        values[name] = value
+    return values
+
+
+def _problem(value: Any, schema: Any, field: str) -> str | None:
+    """Returns what is wrong and where, or None."""
+    if isinstance(schema, Maybe):
+        return None if value is None else _problem(value, schema.schema, field)
+    expected = _expected(value, schema)
+    if expected:
+        found = "nothing" if value is None else json.dumps(value)
+        found = found if len(found) <= 80 else f"{found[:77]}..."
+        where = f"`{field}`" if field else "the file"
+        return f"{where} must be {expected}. Received: {found}"
+    if isinstance(schema, list):
+        parts = [(f"{field}[{i}]", v, schema[0]) for i, v in enumerate(value)]
+    elif isinstance(schema, Each):
+        parts = [
+            (_inside(field, k), v, schema.schema) for k, v in value.items()
+        ]
+    elif isinstance(schema, dict):
+        parts = [
+            (_inside(field, k), value.get(k), v) for k, v in schema.items()
+        ]
+    else:
+        return None
+    problems = (_problem(v, part, name) for name, v, part in parts)
+    return next((problem for problem in problems if problem), None)
+
+
+def _inside(field: str, name: str) -> str:
+    return f"{field}.{name}" if field else name
+
+
+def _expected(value: Any, schema: Any) -> str | None:
+    """Returns what a value must be, or None where it is."""
+    if isinstance(schema, list):
+        return None if isinstance(value, list) else "a list"
+    if isinstance(schema, (dict, Each)):
+        return None if isinstance(value, dict) else "an object with fields"
+    if isinstance(schema, set):
+        known = isinstance(value, (str, int)) and value in schema
+        return None if known else f"one of {sorted(schema)}"
+    if schema is object:
+        return None
+    types = (int, float) if schema is float else schema
+    # In Python true and false are whole numbers.
+    fits = isinstance(value, types) and (
+        schema is bool or not isinstance(value, bool)
+    )
+    return None if fits else _NAMES[schema]

@@ -1,0 +1,152 @@
+"""The files of an evaluation: verdicts as JSON, CSV and a Markdown table.
+
+output = checked_output("build/run/evaluation.json")
+write(output, report, test, {"command": "..."})
+read("build/run")["report"]
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import zipfile
+from typing import Any
+
+from adt_tf import data, evaluation, files
+from adt_tf.array_files import DAMAGED, write_arrays
+from adt_tf.json_files import Each, Maybe, read_json, write_json
+from adt_tf.runs import lock
+from adt_tf.runs.workdir import Workdir
+
+_SCHEMA = {
+    "outcomes": Each(str),
+    "attacks": Each(str),
+    "num_examples": int,
+    "seed": int,
+    "independent": bool,
+    "seconds": Each(float),
+    "examples_sha256": Maybe(str),
+    "classifier": Maybe(str),
+    "command": Maybe(str),
+    "commit": Maybe(str),
+    "data_dir": Maybe(str),
+    "dataset": Maybe(str),
+    "epsilon": Maybe(float),
+    "method": Maybe(str),
+    "network": Maybe(str),
+    "protocol": Maybe(str),
+}
+# Seconds that another evaluation has to write its files into a directory.
+_LONGEST_WAIT = 60.0
+
+
+def checked_output(
+    output: str | os.PathLike, keep_examples: bool = False
+) -> pathlib.Path:
+    """Returns the path of the JSON; .csv, .md and .npz stand beside it.
+
+    Raises where they could not be written, before an evaluation is begun, and
+    where a file that is no evaluation's would be overwritten.
+
+    Args:
+        output: A name that ends in .json.
+        keep_examples: Whether the .npz file is written as well.
+    """
+    output = pathlib.Path(output)
+    if output.suffix != ".json":
+        raise ValueError(
+            "The result is a .json file, and .csv, .md and .npz are written "
+            f"beside it: give a name that ends in .json. Received: {output}"
+        )
+    beside = [output.with_suffix(suffix) for suffix in (".csv", ".md")]
+    beside += [output.with_suffix(".npz")] if keep_examples else []
+    present = [path for path in (output, *beside) if files.is_taken(path)]
+    others = [path for path in present if not path.is_file()]
+    if output in present and output not in others:
+        try:
+            read(output)
+        except ValueError:
+            others.append(output)
+    elif not Workdir(output.parent).is_run:
+        others += [path for path in beside if path in present]
+    images = output.with_suffix(".npz")
+    if images in beside and images.is_file() and not _has_images(images):
+        others.append(images)
+    if others:
+        raise ValueError(
+            f"{others[0]} is there and belongs to no evaluation, so it is not "
+            "overwritten. Move it away, or choose another --output."
+        )
+    return output
+
+
+def _has_images(path: pathlib.Path) -> bool:
+    try:
+        with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            return "x_adv.npy" in archive.namelist()
+    except DAMAGED:
+        return False
+
+
+def write(
+    output: pathlib.Path,
+    report: evaluation.Report,
+    test: data.ImageData,
+    details: dict[str, Any],
+) -> None:
+    """Writes all files of an evaluation.
+
+    They belong together, also where several evaluations end at the same time.
+
+    Args:
+        output: Path of the JSON.
+        report: The verdicts.
+        test: The examples.
+        details: What the JSON says beside the verdicts.
+    """
+    title = (
+        f"# {details.get('method', 'Evaluation')} on {test.name}, protocol "
+        f"{details.get('protocol', 'custom')}\n\n"
+        f"`{details.get('command', '')}`\n\n"
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with lock.held(output.parent, seconds=_LONGEST_WAIT):
+        write_json(output, {**details, **report.to_dict()})
+        files.write_text(output.with_suffix(".csv"), report.to_csv())
+        files.write_text(
+            output.with_suffix(".md"), title + report.to_markdown()
+        )
+        if report.examples is not None:
+            write_arrays(
+                output.with_suffix(".npz"),
+                {"x_adv": report.examples, "y": test.labels},
+                compress=True,
+            )
+        if Workdir(output.parent).is_run:
+            files.remove_leftovers(output.parent)
+
+
+def read(
+    path: str | os.PathLike, *, protocol: str | None = None
+) -> dict[str, Any]:
+    """Reads the JSON of an evaluation; "report" is its `Report`.
+
+    Args:
+        path: The file, or a workdir with such a file.
+        protocol: Protocol of the evaluation in a workdir; None for the one
+            without a name.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        path = Workdir(path).evaluation(protocol)
+    if not path.exists():
+        flag = f" --protocol={protocol}" if protocol else ""
+        raise ValueError(
+            f"{path} does not exist. Measure the run first: "
+            f"adt-evaluate --workdir={path.parent}{flag}"
+        )
+    values = read_json(path, _SCHEMA)
+    try:
+        return {**values, "report": evaluation.Report.from_dict(values)}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
