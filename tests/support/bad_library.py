@@ -365,7 +365,7 @@ ROWS = {
     ),
     "an evaluation file that is a list": (
         lambda f: evaluation_files.read(f / "list.json"),
-        "list.json: This is no evaluation",
+        "list.json: the file must be an object with fields",
     ),
     "an evaluation file with other letters": (
         lambda f: evaluation_files.read(f / "letters.json"),
