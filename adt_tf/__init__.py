@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     )
     from adt_tf.evaluation import evaluate
     from adt_tf.linting import lint
+    from adt_tf.serving.bridge.transplant import transplant
+    from adt_tf.serving.loading import load_classifier
     from adt_tf.serving.saved_model import export
     from adt_tf.trainer import AdversarialTrainer
 
@@ -79,6 +81,7 @@ __all__ = [
     "evaluate",
     "export",
     "lint",
+    "load_classifier",
     "losses",
     "methods",
     "networks",
@@ -86,6 +89,7 @@ __all__ = [
     "optimizers",
     "step_rules",
     "threat_models",
+    "transplant",
 ]
 # Where the names that are no modules come from.
 _HOMES = {
@@ -93,6 +97,8 @@ _HOMES = {
     "evaluate": "evaluation",
     "export": "serving.saved_model",
     "lint": "linting",
+    "load_classifier": "serving.loading",
+    "transplant": "serving.bridge.transplant",
 }
 # Modules that are no part of `from adt_tf import *`.
 _MODULES = (

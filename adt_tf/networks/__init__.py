@@ -10,8 +10,11 @@ weights from an explicit seed.
 Classifiers, from images in [0, 1] to logits:
 
 - `wide_resnet`: WRN-depth-widen_factor, the classifiers of the paper;
-- `preact_resnet18`: ResNet-18 with pre-activation;
+- `preact_resnet18`, `preact_resnet34`: ResNets with pre-activation;
+- `resnet`: ResNet-18, 34 and 50 with the activation after the sum;
+- `dm_wide_resnet`, `dm_preact_resnet`: DeepMind's, with SiLU;
 - `small_cnn`: for 8x8 to 32x32 images on a laptop;
+- `trades_small_cnn`, `lenet5`: for MNIST;
 - `get`: any of them by its name;
 - `feature_extractor`: the part of a classifier before its pooling.
 
@@ -23,38 +26,54 @@ Networks of the amortised attacks:
 - `posterior`: q(z | delta), for the entropy of the implicit distribution.
 """
 
+import functools
 import re
 from typing import Any
 
 import keras
 
 from adt_tf.checks import arguments
+from adt_tf.networks.cifar_resnet import resnet
+from adt_tf.networks.dm_resnets import dm_preact_resnet, dm_wide_resnet
 from adt_tf.networks.features import feature_extractor
 from adt_tf.networks.generator import (
     explicit_generator,
     implicit_generator,
     point_generator,
 )
+from adt_tf.networks.plain_cnns import lenet5, trades_small_cnn
 from adt_tf.networks.posterior import posterior
-from adt_tf.networks.preact_resnet import preact_resnet18
+from adt_tf.networks.preact_resnet import preact_resnet18, preact_resnet34
 from adt_tf.networks.small_cnn import small_cnn
 from adt_tf.networks.wide_resnet import wide_resnet
 
 __all__ = [
+    "dm_preact_resnet",
+    "dm_wide_resnet",
     "explicit_generator",
     "feature_extractor",
     "get",
     "implicit_generator",
+    "lenet5",
     "point_generator",
     "posterior",
     "preact_resnet18",
+    "preact_resnet34",
+    "resnet",
     "small_cnn",
+    "trades_small_cnn",
     "wide_resnet",
 ]
 
 _CLASSIFIERS = {
+    "lenet5": lenet5,
     "preact_resnet18": preact_resnet18,
+    "preact_resnet34": preact_resnet34,
+    "resnet18": functools.partial(resnet, 18),
+    "resnet34": functools.partial(resnet, 34),
+    "resnet50": functools.partial(resnet, 50),
     "small_cnn": small_cnn,
+    "trades_small_cnn": trades_small_cnn,
 }
 
 
@@ -63,7 +82,9 @@ def get(name: str, **kwargs: Any) -> keras.Model:
 
     Args:
         name: `"wrn-<depth>-<widen_factor>"` such as `"wrn-28-10"`,
-            `"preact_resnet18"` or `"small_cnn"`.
+            `"dm-wrn-<depth>-<widen_factor>"`, `"preact_resnet18"` or
+            `"preact_resnet34"`, `"resnet18"`, `"resnet34"` or `"resnet50"`,
+            `"small_cnn"`, `"trades_small_cnn"` or `"lenet5"`.
         **kwargs: Arguments of the classifier: `input_shape`, `num_classes`,
             `seed`.
 
@@ -75,11 +96,13 @@ def get(name: str, **kwargs: Any) -> keras.Model:
     >>> get("wrn-10-1", input_shape=(28, 28, 1), num_classes=5).output_shape
     (None, 5)
     """
-    wide = re.fullmatch(r"wrn-(\d+)-(\d+)", str(name))
+    wide = re.fullmatch(r"(dm-)?wrn-(\d+)-(\d+)", str(name))
     if wide:
-        depth, widen_factor = map(int, wide.groups())
-        return wide_resnet(depth, widen_factor, **kwargs)
+        deepmind, depth, widen_factor = wide.groups()
+        build = dm_wide_resnet if deepmind else wide_resnet
+        return build(int(depth), int(widen_factor), **kwargs)
     if name in _CLASSIFIERS:
         return _CLASSIFIERS[name](**kwargs)
-    known = ["wrn-<depth>-<widen_factor>", *sorted(_CLASSIFIERS)]
+    wide = "wrn-<depth>-<widen_factor>"
+    known = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS)]
     raise arguments.error(f"be one of {', '.join(map(repr, known))}", name=name)

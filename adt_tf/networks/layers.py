@@ -1,14 +1,18 @@
 """The layers that all networks share.
 
+    x = normalized(images, ((0.49, 0.48, 0.45), (0.25, 0.24, 0.26)))
     x = convolution(
         x, 64, 3, strides=2, kernel_initializer=..., name="convolution"
     )
     x = batch_normalization("normalization")(x)
+    x = activation("relu", "relu")(x)
     logits = classifier_head(x, num_classes=10, initializers=...)
 
 Convolution and normalisation follow PyTorch's conventions, so that weights
 trained there fit.
 """
+
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -23,11 +27,13 @@ def convolution(
     kernel_size: int,
     *,
     strides: int = 1,
+    padding: str = "both",
+    use_bias: bool = False,
     kernel_initializer: keras.initializers.Initializer,
     dtype: str | None = None,
     name: str,
 ) -> keras.KerasTensor:
-    """Applies a convolution without bias, padded by `kernel_size // 2`.
+    """Applies a convolution, padded by `kernel_size // 2`.
 
     The padding is the same on each side, as in PyTorch. With a stride Keras'
     `"same"` would pad an even-sized image only below and to the right, and
@@ -38,6 +44,9 @@ def convolution(
         filters: Number of output channels.
         kernel_size: Side of the kernel, odd.
         strides: Step of the kernel in both directions.
+        padding: `"both"`, or `"end"` to pad a convolution with a stride only
+            below and to the right, as networks that come from TensorFlow do.
+        use_bias: Whether the convolution has a bias.
         kernel_initializer: Initialiser of the kernel.
         dtype: Of the computation, unless the one of Keras' policy.
         name: Name of the layer.
@@ -54,19 +63,16 @@ def convolution(
     ... ).shape
     (None, 4, 4, 4)
     """
-    padding = "same"
-    if strides > 1:
-        padding = "valid"
-        if kernel_size > 1:
-            x = keras.layers.ZeroPadding2D(
-                kernel_size // 2, name=f"{name}_padding"
-            )(x)
+    if strides > 1 and kernel_size > 1:
+        width = kernel_size // 2
+        sides = {"both": width, "end": ((0, width), (0, width))}[padding]
+        x = keras.layers.ZeroPadding2D(sides, name=f"{name}_padding")(x)
     return keras.layers.Conv2D(
         filters,
         kernel_size,
         strides=strides,
-        padding=padding,
-        use_bias=False,
+        padding="same" if strides == 1 else "valid",
+        use_bias=use_bias,
         kernel_initializer=kernel_initializer,
         dtype=dtype,
         name=name,
@@ -106,7 +112,11 @@ def batch_normalization(
 
 
 def classifier_head(
-    x: keras.KerasTensor, num_classes: int, initializers: Initializers
+    x: keras.KerasTensor,
+    num_classes: int,
+    initializers: Initializers,
+    *,
+    use_bias: bool = True,
 ) -> keras.KerasTensor:
     """Applies global average pooling and a dense layer, in full precision.
 
@@ -114,6 +124,7 @@ def classifier_head(
         x: Feature map `[batch, height, width, channels]`.
         num_classes: Number of logits.
         initializers: Source of the dense layer's weights.
+        use_bias: Whether the dense layer has biases.
 
     Returns:
         Logits `[batch, num_classes]`.
@@ -127,7 +138,61 @@ def classifier_head(
     x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
     return keras.layers.Dense(
         num_classes,
+        use_bias=use_bias,
         kernel_initializer=initializers.linear(),
         dtype=precision.full(),
         name="logits",
     )(x)
+
+
+def activation(function: str, name: str) -> keras.layers.Layer:
+    """Returns an activation as a layer.
+
+    Args:
+        function: `"relu"`, or another activation by Keras' name.
+        name: Name of the layer.
+
+    Example:
+
+    >>> activation("silu", "silu1").get_config()["activation"]
+    'silu'
+    """
+    if function == "relu":
+        return keras.layers.ReLU(name=name)
+    return keras.layers.Activation(function, name=name)
+
+
+def normalized(
+    images: keras.KerasTensor,
+    normalization: tuple[Sequence[float], Sequence[float]] | None,
+) -> keras.KerasTensor:
+    """Returns (images - mean) / std, or the images where there is no need.
+
+    Args:
+        images: Images `[batch, height, width, channels]`.
+        normalization: Mean and standard deviation of each channel, or None.
+
+    Example:
+
+    >>> images = keras.Input((4, 4, 3))
+    >>> normalized(images, ([0.5] * 3, [0.25] * 3)).shape
+    (None, 4, 4, 3)
+    """
+    if normalization is None:
+        return images
+    mean, deviation = (
+        [float(value) for value in values] for values in normalization
+    )
+    channels = images.shape[-1]
+    if not len(mean) == len(deviation) == channels or min(deviation) <= 0:
+        raise ValueError(
+            "Argument `normalization` must be a mean and a standard deviation "
+            f"above 0 for each of the {channels} channels. "
+            f"Received: normalization=({mean}, {deviation})"
+        )
+    return keras.layers.Normalization(
+        mean=mean,
+        variance=[value**2 for value in deviation],
+        dtype=precision.full(),
+        name="image_normalization",
+    )(images)

@@ -11,7 +11,8 @@
 
 This is what `wide_resnet` and `preact_resnet18` have in common. A network is a
 3x3 convolution, stages of blocks, batch normalisation, ReLU, global average
-pooling and a dense layer. A block with weights W1, W2 computes
+pooling and a dense layer; a `Variant` is another in the details that others'
+weights need. A block with weights W1, W2 computes
 
     a = relu(bn1(x))
     y = W2 * relu(bn2(W1 * a)) + shortcut
@@ -31,9 +32,11 @@ from adt_tf import precision
 from adt_tf.checks import arguments
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import (
+    activation,
     batch_normalization,
     classifier_head,
     convolution,
+    normalized,
 )
 
 
@@ -56,6 +59,37 @@ class Stage(NamedTuple):
     strides: int
 
 
+class Variant(NamedTuple):
+    """Details in which implementations of one network differ.
+
+    Args:
+        activation: Activation between the layers, by Keras' name.
+        padding: Padding of convolutions with a stride, `"both"` or `"end"`:
+            see `convolution`.
+        raw_shortcut: Whether a shortcut convolves the block's input x itself
+            rather than the activated input a.
+        shortcut_size: Side of the shortcuts' kernels.
+        final_normalization: Whether batch normalisation and the activation
+            come before the pooling.
+        use_bias: Whether the dense layer has a bias.
+        normalization: Mean and standard deviation of each channel, which are
+            taken off the images first, or None.
+
+    Example:
+
+    >>> Variant(activation="silu", padding="end").shortcut_size
+    1
+    """
+
+    activation: str = "relu"
+    padding: str = "both"
+    raw_shortcut: bool = False
+    shortcut_size: int = 1
+    final_normalization: bool = True
+    use_bias: bool = True
+    normalization: tuple[Sequence[float], Sequence[float]] | None = None
+
+
 def preactivation_network(
     input_shape: Sequence[int],
     *,
@@ -64,6 +98,7 @@ def preactivation_network(
     num_classes: int,
     seed: int,
     name: str,
+    variant: Variant | None = None,
 ) -> keras.Model:
     """Builds a residual classifier with pre-activation.
 
@@ -77,6 +112,7 @@ def preactivation_network(
         num_classes: Number of logits.
         seed: Seed of all weights.
         name: Name of the model.
+        variant: Details that differ from He et al.'s, or None.
 
     Returns:
         A model from images to logits. The feature map before pooling is the
@@ -97,10 +133,11 @@ def preactivation_network(
     """
     num_classes = arguments.integer_at_least(2, num_classes=num_classes)
     initializers = Initializers(seed)
+    variant = variant or Variant()
 
     images = keras.Input(arguments.image_shape(input_shape), name="images")
     x = convolution(
-        images,
+        normalized(images, variant.normalization),
         stem_filters,
         3,
         kernel_initializer=initializers.fan_out_normal(),
@@ -115,10 +152,14 @@ def preactivation_network(
                 strides=stage.strides if block_index == 1 else 1,
                 initializers=initializers,
                 name=f"stage{stage_index}_block{block_index}",
+                variant=variant,
             )
-    x = batch_normalization("normalization")(x)
-    x = keras.layers.ReLU(name="features")(x)
-    logits = classifier_head(x, num_classes, initializers)
+    if variant.final_normalization:
+        x = batch_normalization("normalization")(x)
+        x = activation(variant.activation, "features")(x)
+    logits = classifier_head(
+        x, num_classes, initializers, use_bias=variant.use_bias
+    )
     return keras.Model(images, logits, name=name)
 
 
@@ -129,6 +170,7 @@ def preactivation_block(
     strides: int,
     initializers: Initializers,
     name: str,
+    variant: Variant | None = None,
 ) -> keras.KerasTensor:
     """Applies one residual block with pre-activation.
 
@@ -138,6 +180,7 @@ def preactivation_block(
         strides: Stride of the first convolution and of the shortcut.
         initializers: Source of the kernels' initialisers.
         name: Prefix of the layers' names.
+        variant: Details that differ from He et al.'s, or None.
 
     Returns:
         Feature map with `filters` channels.
@@ -150,16 +193,19 @@ def preactivation_block(
     ... ).shape
     (None, 4, 4, 6)
     """
+    variant = variant or Variant()
+    activate = variant.activation
     activated = batch_normalization(f"{name}_normalization1")(x)
-    activated = keras.layers.ReLU(name=f"{name}_relu1")(activated)
+    activated = activation(activate, f"{name}_{activate}1")(activated)
 
     shortcut = x
     if strides != 1 or x.shape[-1] != filters:
         shortcut = convolution(
-            activated,
+            x if variant.raw_shortcut else activated,
             filters,
-            1,
+            variant.shortcut_size,
             strides=strides,
+            padding=variant.padding,
             kernel_initializer=initializers.fan_out_normal(),
             name=f"{name}_shortcut",
         )
@@ -169,11 +215,12 @@ def preactivation_block(
         filters,
         3,
         strides=strides,
+        padding=variant.padding,
         kernel_initializer=initializers.fan_out_normal(),
         name=f"{name}_convolution1",
     )
     residual = batch_normalization(f"{name}_normalization2")(residual)
-    residual = keras.layers.ReLU(name=f"{name}_relu2")(residual)
+    residual = activation(activate, f"{name}_{activate}2")(residual)
     residual = convolution(
         residual,
         filters,

@@ -13,7 +13,11 @@ from collections.abc import Sequence
 import keras
 
 from adt_tf.checks import arguments
-from adt_tf.networks.preactivation import Stage, preactivation_network
+from adt_tf.networks.preactivation import (
+    Stage,
+    Variant,
+    preactivation_network,
+)
 
 
 def wide_resnet(
@@ -23,6 +27,7 @@ def wide_resnet(
     input_shape: Sequence[int] = (32, 32, 3),
     num_classes: int = 10,
     seed: int = 0,
+    variant: Variant | None = None,
 ) -> keras.Model:
     """Builds the wide residual network WRN-depth-widen_factor.
 
@@ -38,6 +43,7 @@ def wide_resnet(
         input_shape: Shape of an image, `(height, width, channels)`.
         num_classes: Number of logits.
         seed: Seed of all weights: the same seed gives the same weights.
+        variant: Details that others' weights need, or None.
 
     Returns:
         A model named `"wrn-<depth>-<widen_factor>"` from images to logits. The
@@ -68,4 +74,5 @@ def wide_resnet(
         num_classes=num_classes,
         seed=seed,
         name=f"wrn-{depth}-{widen_factor}",
+        variant=variant,
     )

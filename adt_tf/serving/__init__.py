@@ -1,5 +1,5 @@
 """Models that leave the house, and models that come in.
 
 `saved_model` exports a classifier as a SavedModel; `loading` reads a `.keras`
-file or a SavedModel.
+file, a SavedModel, or, through `bridge`, weights and graphs of others.
 """

@@ -1,33 +1,70 @@
 """Classifiers from files: Keras', SavedModels, anyone's.
 
-classifier = models.load("model.keras")
-classifier = models.load("saved_model/")
-logits = classifier(images, training=False)
+    classifier = loading.load("model.keras")
+    classifier = loading.load("saved_model/")
+    classifier = loading.load("file.pt", architecture="wrn-28-10")
+    logits = classifier(images, training=False)
+
+`adt_tf.load_classifier` is this `load`.
 """
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from adt_tf.files import first_line
+from adt_tf.serving.bridge import classifiers
+from adt_tf.serving.bridge.reading import keras_weights
 
 
-def load(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
+def load(
+    path: str | pathlib.Path,
+    architecture: str | None = None,
+    *,
+    input_shape: Sequence[int] | None = None,
+    normalization: tuple[Sequence[float], Sequence[float]] | None = None,
+    entry: str | None = None,
+    probabilities: bool = False,
+) -> Any:
     """Loads a classifier from images in [0, 1] to logits.
 
+    Nothing that a file names is imported or run, and torch is not needed.
+
     Args:
-        path: A `.keras` or `.h5` file, or the directory of a SavedModel.
+        path: A `.keras` or `.h5` file, the directory of a SavedModel, an
+            `.onnx` file, or weights: of `torch.save` in either form, a
+            safetensors or `.npz` file, Keras' own `.weights.h5`.
+        architecture: Name of the architecture of weights, such as
+            `"wrn-28-10"`, or None where their names tell it.
+        input_shape: Shape of an image (height, width, channels), or None for
+            the architecture's usual.
+        normalization: Mean and standard deviation of each channel that belong
+            to weights, or None for what the file or the architecture has.
+        entry: Name of the entry that holds the weights, where a file has
+            several, such as `"ema"`.
         probabilities: Whether the model gives probabilities; then their
             logarithms are taken for logits.
     """
     path = pathlib.Path(path)
     if (path / "saved_model.pb").is_file():
         classifier = ServedModel(path)
-    elif path.is_file() and path.suffix in (".keras", ".h5"):
+    elif path.is_file() and (
+        path.suffix not in (".keras", ".h5")
+        or (keras_weights.is_hdf5(path) and not keras_weights.has_model(path))
+    ):
+        classifier = classifiers.load(
+            path,
+            architecture,
+            input_shape=input_shape,
+            normalization=normalization,
+            entry=entry,
+        )
+    elif path.is_file():
         try:
             classifier = keras.saving.load_model(
                 path, safe_mode=True, compile=False
@@ -36,10 +73,14 @@ def load(path: str | pathlib.Path, *, probabilities: bool = False) -> Any:
             raise _unreadable(path, error) from error
     else:
         raise ValueError(
-            "A model must be a .keras file or the directory of a SavedModel "
-            f"(with a saved_model.pb). Received: {path}"
+            "A model must be a .keras file, the directory of a SavedModel "
+            "(with a saved_model.pb), an .onnx file or a file of weights "
+            f"(.pt, .pth, .safetensors, .npz, .h5). Received: {path}"
         )
     return LogProbabilities(classifier) if probabilities else classifier
+
+
+load_classifier = load
 
 
 def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:

@@ -1,0 +1,108 @@
+"""DeepMind's residual networks for robust training, with SiLU.
+
+    classifier = dm_wide_resnet(28, 10)
+    classifier = dm_preact_resnet(18)
+    logits = classifier(images, training=False)
+
+They differ from `wide_resnet` and `preact_resnet18` in the activation, in the
+padding of strided convolutions, which is TensorFlow's, and in normalising the
+images themselves. The ResNets' shortcuts are 3x3 convolutions of the block's
+input before its activation. Many models of RobustBench have these networks.
+
+Reference: Gowal et al., "Uncovering the Limits of Adversarial Training against
+Norm-Bounded Adversarial Examples", 2020.
+"""
+
+from collections.abc import Sequence
+
+import keras
+
+from adt_tf.networks.preact_resnet import preact_resnet18, preact_resnet34
+from adt_tf.networks.preactivation import Variant
+from adt_tf.networks.wide_resnet import wide_resnet
+
+#: Mean and standard deviation of the channels, as the networks have them.
+CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616))
+CIFAR100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+
+
+def dm_wide_resnet(
+    depth: int,
+    widen_factor: int,
+    *,
+    input_shape: Sequence[int] = (32, 32, 3),
+    num_classes: int = 10,
+    seed: int = 0,
+    activation: str = "silu",
+    normalization: tuple[Sequence[float], Sequence[float]] | None = CIFAR10,
+) -> keras.Model:
+    """Builds DeepMind's wide residual network.
+
+    Args:
+        depth: Number of convolutions on the longest path, 6n + 4.
+        widen_factor: Factor of the widths, at least 1.
+        input_shape: Shape of an image, `(height, width, channels)`.
+        num_classes: Number of logits.
+        seed: Seed of all weights: the same seed gives the same weights.
+        activation: Activation, by Keras' name.
+        normalization: Mean and standard deviation of each channel, or None.
+
+    Returns:
+        A model from images in [0, 1] to logits.
+
+    Example:
+
+    >>> dm_wide_resnet(10, 1).output_shape
+    (None, 10)
+    """
+    return wide_resnet(
+        depth,
+        widen_factor,
+        input_shape=input_shape,
+        num_classes=num_classes,
+        seed=seed,
+        variant=Variant(
+            activation=activation, padding="end", normalization=normalization
+        ),
+    )
+
+
+def dm_preact_resnet(
+    depth: int,
+    *,
+    input_shape: Sequence[int] = (32, 32, 3),
+    num_classes: int = 10,
+    seed: int = 0,
+    activation: str = "silu",
+    normalization: tuple[Sequence[float], Sequence[float]] | None = CIFAR10,
+) -> keras.Model:
+    """Builds DeepMind's ResNet with pre-activation.
+
+    Args:
+        depth: 18 or 34.
+        input_shape: Shape of an image, `(height, width, channels)`.
+        num_classes: Number of logits.
+        seed: Seed of all weights: the same seed gives the same weights.
+        activation: Activation, by Keras' name.
+        normalization: Mean and standard deviation of each channel, or None.
+
+    Returns:
+        A model from images in [0, 1] to logits.
+    """
+    builders = {18: preact_resnet18, 34: preact_resnet34}
+    if depth not in builders:
+        raise ValueError(
+            f"Argument `depth` must be 18 or 34. Received: depth={depth}"
+        )
+    return builders[depth](
+        input_shape=input_shape,
+        num_classes=num_classes,
+        seed=seed,
+        variant=Variant(
+            activation=activation,
+            padding="end",
+            raw_shortcut=True,
+            shortcut_size=3,
+            normalization=normalization,
+        ),
+    )

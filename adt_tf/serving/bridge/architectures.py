@@ -1,0 +1,111 @@
+"""A state dict put into an architecture that is known by name.
+
+classifier = build(read(path), "wrn-28-10")
+classifier = build(read(path))      # told from the names in the file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import keras
+
+from adt_tf.serving.bridge import filling, layouts
+from adt_tf.serving.bridge.entries import (
+    Arrays,
+    group,
+    split_normalization,
+    without_prefixes,
+)
+from adt_tf.serving.bridge.layer_graph import layer_graph
+from adt_tf.serving.bridge.layouts.base import (
+    Layout,
+    Normalization,
+    Request,
+    Shapes,
+)
+
+
+def build(
+    arrays: Arrays,
+    architecture: str | None = None,
+    *,
+    input_shape: Sequence[int] | None = None,
+    normalization: Normalization | None = None,
+) -> keras.Model:
+    """Builds the network that a state dict belongs to, with its weights.
+
+    Args:
+        arrays: Arrays by name, in PyTorch's names and shapes.
+        architecture: Name of the architecture, or None to tell it from the
+            names.
+        input_shape: Shape of an image, or None for the architecture's usual.
+        normalization: Mean and standard deviation of each channel, or None
+            for what the file or the architecture has.
+
+    Returns:
+        A functional Keras model from images in [0, 1] to logits. What is
+        missing in the file, left over or of another shape is listed in a
+        `ValueError`.
+    """
+    if architecture is None:
+        architecture, entries = _recognized(arrays)
+        layout, options = layouts.find(architecture)
+    else:
+        layout, options = layouts.find(architecture)
+        entries = max(
+            without_prefixes(arrays),
+            key=lambda arrays: sum(
+                layout.layer_of(module) is not None for module in group(arrays)
+            ),
+        )
+    buffers, entries = split_normalization(entries)
+    shapes = _shapes(entries)
+    model = layout.build(
+        Request(options, shapes, input_shape, normalization or buffers)
+    )
+    modules = group(
+        {
+            name: array
+            for name, array in entries.items()
+            if not (layout.unused and re.fullmatch(layout.unused, name))
+        }
+    )
+    problems, assignments = filling.match(
+        modules, layer_graph(model), _layers(layout, modules)
+    )
+    if problems:
+        raise ValueError(
+            f"The state dict does not fit {architecture}: {'; '.join(problems)}"
+        )
+    filling.assign(assignments)
+    return model
+
+
+def _recognized(arrays: Arrays) -> tuple[str, Arrays]:
+    """Returns the one architecture whose names a state dict has."""
+    for entries in without_prefixes(arrays):
+        names = layouts.recognize(_shapes(entries))
+        if len(names) == 1:
+            return names[0], entries
+        if names:
+            raise ValueError(
+                "The names in the file do not tell which architecture it is: "
+                f"pass architecture=... as one of {', '.join(names)}."
+            )
+    raise ValueError(
+        "The names in the file belong to no architecture that is known here "
+        f"({', '.join(layouts.names())}). They begin with "
+        f"{', '.join(list(arrays)[:4])}. Pass architecture=..., or fill a "
+        "model of your own with `adt_tf.transplant(path, keras_model)`."
+    )
+
+
+def _shapes(arrays: Arrays) -> Shapes:
+    return {name: tuple(array.shape) for name, array in arrays.items()}
+
+
+def _layers(layout: Layout, modules) -> dict[str, str]:
+    layers = {module: layout.layer_of(module) for module in modules}
+    return {module: layer for module, layer in layers.items() if layer}

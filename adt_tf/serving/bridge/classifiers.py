@@ -1,0 +1,77 @@
+"""A classifier from a file of weights or a graph, whatever its form.
+
+classifier = load("file.pt", "wrn-28-10")
+classifier = load("file.pt")            # where the names tell it
+classifier = load("model.onnx")
+classifier = load("model.weights.h5", "small_cnn")
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import keras
+
+from adt_tf import networks
+from adt_tf.serving.bridge import architectures
+from adt_tf.serving.bridge.layouts.base import Normalization
+from adt_tf.serving.bridge.onnx_graphs import conversion
+from adt_tf.serving.bridge.reading import keras_weights, state_dicts
+
+
+def load(
+    path: str | pathlib.Path,
+    architecture: str | None = None,
+    *,
+    input_shape: Sequence[int] | None = None,
+    normalization: Normalization | None = None,
+    entry: str | None = None,
+) -> keras.Model:
+    """Loads a classifier from images in [0, 1] to logits.
+
+    Args:
+        path: A file that `state_dicts.read` takes, an `.onnx` file, or Keras'
+            own `.h5` file of weights.
+        architecture: Name of the architecture, or None to tell it from the
+            names in the file; an `.onnx` file needs none.
+        input_shape: Shape of an image, or None for the architecture's usual.
+        normalization: Mean and standard deviation of each channel, or None
+            for what the file or the architecture has.
+        entry: Name of the entry that holds the state dict, where the file has
+            several.
+    """
+    path = pathlib.Path(path)
+    if keras_weights.is_hdf5(path):
+        return _from_keras(path, architecture, input_shape)
+    if path.suffix == ".onnx":
+        if architecture is not None or normalization is not None:
+            raise ValueError(
+                "An .onnx file has its architecture and its normalisation "
+                f"inside: give the path alone. Received: {path} with "
+                f"architecture={architecture!r}"
+            )
+        return conversion.load(path, input_shape=input_shape)
+    arrays = state_dicts.read(path, entry=entry)
+    try:
+        return architectures.build(
+            arrays,
+            architecture,
+            input_shape=input_shape,
+            normalization=normalization,
+        )
+    except ValueError as error:
+        raise ValueError(f"Cannot load {path}: {error}") from error
+
+
+def _from_keras(path, architecture, input_shape):
+    if architecture is None:
+        raise ValueError(
+            f"{path} has weights without a model: pass architecture=..., a "
+            "name of `adt_tf.networks.get`, or fill a model of your own with "
+            "`adt_tf.transplant(path, keras_model)`."
+        )
+    settings = {} if input_shape is None else {"input_shape": input_shape}
+    model = networks.get(architecture, **settings)
+    keras_weights.load(path, model)
+    return model

@@ -1,0 +1,128 @@
+"""The entries of a state dict: prefixes, counters, buffers, modules.
+
+for arrays in without_prefixes(read(path)):     # module. and model. off
+    normalization, arrays = split_normalization(arrays)
+    modules = group(arrays)     # {"conv1": {"weight": ..., "bias": ...}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+_MEANS = ("mean", "mu", "new_mean")
+_DEVIATIONS = ("std", "sigma", "new_std")
+_COUNTER = "num_batches_tracked"
+#: What a module of weights consists of.
+WEIGHTS = ("weight", "bias", "running_mean", "running_var")
+
+
+def without_prefixes(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the arrays as they are, then without each prefix they share.
+
+    Wrappers such as DataParallel (`module.`) or a normalising model (`model.`)
+    put a prefix before all names; a normalisation's buffers may be without.
+
+    Args:
+        arrays: Arrays by name.
+
+    Example:
+
+    >>> arrays = {"model.conv.bias": 0, "model.fc.bias": 1, "mean": 2}
+    >>> [list(names) for names in without_prefixes(arrays)][1:]
+    [['conv.bias', 'fc.bias', 'mean']]
+    """
+    arrays = _without_copies(dict(arrays))
+    yield arrays
+    while True:
+        firsts = {
+            name.split(".")[0]
+            for name in arrays
+            if not _is_buffer(name.split(".")[-1])
+        }
+        if len(firsts) != 1 or firsts & arrays.keys():
+            return
+        prefix = f"{firsts.pop()}."
+        arrays = _without_copies(
+            {name.removeprefix(prefix): a for name, a in arrays.items()}
+        )
+        yield arrays
+
+
+def _is_buffer(leaf: str) -> bool:
+    return leaf in _MEANS or leaf in _DEVIATIONS
+
+
+def _without_copies(arrays: dict) -> dict:
+    """Drops the second copy that MadryLab's `robustness` saves of a model."""
+    if not any(name.startswith("model.") for name in arrays):
+        return arrays
+    return {
+        name: array
+        for name, array in arrays.items()
+        if not name.startswith("attacker.")
+    }
+
+
+def split_normalization(
+    arrays: Arrays,
+) -> tuple[tuple[list[float], list[float]] | None, dict[str, np.ndarray]]:
+    """Takes a mean and a standard deviation kept as buffers out of arrays.
+
+    Args:
+        arrays: Arrays by name.
+
+    Returns:
+        Mean and standard deviation of each channel, or None, and the other
+        arrays.
+
+    Example:
+
+    >>> arrays = {"mu": np.full([1, 1, 1, 1], 0.5), "sigma": np.ones(1)}
+    >>> split_normalization(arrays)
+    (([0.5], [1.0]), {})
+    """
+    buffers = {
+        name: array
+        for name, array in arrays.items()
+        if _is_buffer(name.split(".")[-1])
+    }
+    others = {name: a for name, a in arrays.items() if name not in buffers}
+    if not buffers:
+        return None, others
+    means, deviations = (
+        [a for name, a in buffers.items() if name.split(".")[-1] in leaves]
+        for leaves in (_MEANS, _DEVIATIONS)
+    )
+    if len(means) != 1 or len(deviations) != 1:
+        raise ValueError(
+            "There must be one mean and one standard deviation of the images. "
+            f"The file has: {', '.join(buffers)}"
+        )
+    mean, deviation = (
+        [float(value) for value in array.ravel()]
+        for array in (*means, *deviations)
+    )
+    return (mean, deviation), others
+
+
+def group(arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+    """Returns the arrays by module and leaf, without the batches' counters.
+
+    Args:
+        arrays: Arrays by name.
+
+    Example:
+
+    >>> group({"conv1.weight": 0, "conv1.bias": 1, "bn.num_batches_tracked": 2})
+    {'conv1': {'weight': 0, 'bias': 1}}
+    """
+    modules = {}
+    for name, array in arrays.items():
+        module, _, leaf = name.rpartition(".")
+        if leaf != _COUNTER:
+            modules.setdefault(module, {})[leaf] = array
+    return modules

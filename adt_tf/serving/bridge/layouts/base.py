@@ -1,0 +1,93 @@
+"""What the bridge knows of an architecture: its names, and its modules.
+
+A `Layout` tells an architecture from the names and shapes in a state dict,
+builds the Keras model, and says which layer of it each PyTorch module is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+
+Shapes = Mapping[str, tuple[int, ...]]
+Normalization = tuple[Sequence[float], Sequence[float]]
+
+
+class Request(NamedTuple):
+    """What a layout is to build.
+
+    Attributes:
+        options: Groups of the architecture's name, such as depth and width.
+        shapes: Shapes of the arrays in the state dict, by name.
+        input_shape: Shape of an image, or None for the usual one.
+        normalization: Mean and standard deviation of each channel, or None.
+    """
+
+    options: Mapping[str, str | None]
+    shapes: Shapes
+    input_shape: Sequence[int] | None
+    normalization: Normalization | None
+
+    def image_shape(self, first: str) -> tuple[int, ...]:
+        """Returns the shape of an image; `first` is the first convolution."""
+        if self.input_shape is not None:
+            return tuple(self.input_shape)
+        channels = self.shapes.get(first, (0, 3))[1]
+        return (28, 28, 1) if channels == 1 else (32, 32, channels)
+
+    def num_classes(self, last: str) -> int:
+        """Returns the number of logits; `last` is the last dense layer."""
+        return self.shapes.get(last, (10,))[0]
+
+
+class Layout(NamedTuple):
+    """An architecture in PyTorch's names.
+
+    Attributes:
+        name: Name as users give it, with `<depth>` and the like.
+        pattern: Expression for the names of this architecture.
+        recognize: Function from shapes to the names that fit a state dict.
+        build: Function from a `Request` to a Keras model.
+        modules: Names of Keras' layers by expressions for PyTorch's modules.
+            A group whose name ends in 0 counts from 0, and from 1 in Keras.
+        unused: Expression for entries that the network never uses.
+    """
+
+    name: str
+    pattern: str
+    recognize: Callable[[Shapes], list[str]]
+    build: Callable[[Request], keras.Model]
+    modules: Mapping[str, str]
+    unused: str | None = None
+
+    def layer_of(self, module: str) -> str | None:
+        """Returns the name of the Keras layer that a module is, or None."""
+        for pattern, template in self.modules.items():
+            match = re.fullmatch(pattern, module)
+            if match:
+                return template.format(
+                    **{
+                        name.removesuffix("0"): int(value) + name.endswith("0")
+                        for name, value in match.groupdict().items()
+                    }
+                )
+        return None
+
+
+def count_blocks(shapes: Shapes, pattern: str) -> int:
+    """Returns how many numbers the one group of an expression takes.
+
+    Args:
+        shapes: Shapes by name.
+        pattern: Expression for a whole name, with one group.
+
+    Example:
+
+    >>> count_blocks({"layer1.0.w": (), "layer1.1.w": ()}, r"layer1.(\\d+).w")
+    2
+    """
+    matches = (re.fullmatch(pattern, name) for name in shapes)
+    return len({match.group(1) for match in matches if match})

@@ -1,0 +1,141 @@
+"""Wide residual networks: of ADT, TRADES, Madry's group, RobustBench, DeepMind.
+
+In PyTorch's names, with d for the depth and k for the widen factor:
+
+    conv1, block1.layer.0.{bn1, conv1, bn2, conv2, convShortcut}, bn1, fc
+    init_conv, layer.0.block.0.{batchnorm_0, conv_0, batchnorm_1, conv_1,
+        shortcut}, batchnorm, logits                            (DeepMind's)
+
+TRADES' own network also has a `sub_block1` that no image ever passes.
+"""
+
+from __future__ import annotations
+
+from adt_tf.networks import dm_resnets
+from adt_tf.networks.preactivation import Variant
+from adt_tf.networks.wide_resnet import wide_resnet
+from adt_tf.serving.bridge.layouts.base import (
+    Layout,
+    Request,
+    Shapes,
+    count_blocks,
+)
+
+
+def _recognize(shapes: Shapes) -> list[str]:
+    return _wide_names(shapes, "block{stage}.layer.{block}.conv2.weight", 1, "")
+
+
+def _recognize_deepmind(shapes: Shapes) -> list[str]:
+    kernel = "layer.{stage}.block.{block}.conv_1.weight"
+    return _wide_names(shapes, kernel, 0, "dm-")
+
+
+def _wide_names(
+    shapes: Shapes, kernel: str, first_stage: int, prefix: str
+) -> list[str]:
+    """Returns the name that fits the second kernels of all blocks."""
+    stages = range(first_stage, first_stage + 3)
+    first = shapes.get(kernel.format(stage=first_stage, block=0))
+    if not first or len(first) != 4:
+        return []
+    widen_factor, remainder = divmod(first[0], 16)
+    pattern = kernel.replace(".", r"\.").replace("{block}", r"(\d+)")
+    num_blocks = count_blocks(shapes, pattern.format(stage=first_stage))
+    expected = {
+        kernel.format(stage=stage, block=block): (width, width, 3, 3)
+        for stage, width in zip(
+            stages, [first[0], 2 * first[0], 4 * first[0]], strict=True
+        )
+        for block in range(num_blocks)
+    }
+    # Every kernel is there, so that the network is no larger than the file.
+    if remainder or any(shapes.get(k) != s for k, s in expected.items()):
+        return []
+    return [f"{prefix}wrn-{6 * num_blocks + 4}-{widen_factor}"]
+
+
+def _build(request: Request):
+    return wide_resnet(
+        int(request.options["depth"]),
+        int(request.options["widen_factor"]),
+        input_shape=request.image_shape("conv1.weight"),
+        num_classes=request.num_classes("fc.weight"),
+        variant=Variant(
+            use_bias="fc.weight" not in request.shapes
+            or "fc.bias" in request.shapes,
+            normalization=request.normalization,
+        ),
+    )
+
+
+def _build_deepmind(request: Request):
+    return dm_resnets.dm_wide_resnet(
+        int(request.options["depth"]),
+        int(request.options["widen_factor"]),
+        **deepmind_settings(request, "init_conv.weight"),
+    )
+
+
+def deepmind_settings(request: Request, first: str) -> dict:
+    """Returns the arguments that DeepMind's networks have in common.
+
+    Args:
+        request: What to build.
+        first: Name of the first convolution's kernel.
+    """
+    num_classes = request.num_classes("logits.weight")
+    usual = dm_resnets.CIFAR100 if num_classes == 100 else dm_resnets.CIFAR10
+    return {
+        "input_shape": request.image_shape(first),
+        "num_classes": num_classes,
+        "activation": request.options["activation"] or "silu",
+        "normalization": request.normalization or usual,
+    }
+
+
+WIDE_RESNET = Layout(
+    name="wrn-<depth>-<widen_factor>",
+    pattern=r"wrn-(?P<depth>\d+)-(?P<widen_factor>\d+)",
+    recognize=_recognize,
+    build=_build,
+    modules={
+        r"conv1": "stem",
+        r"block(?P<s>\d)\.layer\.(?P<b0>\d+)\.bn(?P<i>\d)": (
+            "stage{s}_block{b}_normalization{i}"
+        ),
+        r"block(?P<s>\d)\.layer\.(?P<b0>\d+)\.conv(?P<i>\d)": (
+            "stage{s}_block{b}_convolution{i}"
+        ),
+        r"block(?P<s>\d)\.layer\.(?P<b0>\d+)\.convShortcut": (
+            "stage{s}_block{b}_shortcut"
+        ),
+        r"bn1": "normalization",
+        r"fc": "logits",
+    },
+    unused=r"sub_block1\..*",
+)
+
+DEEPMIND_WIDE_RESNET = Layout(
+    name="dm-wrn-<depth>-<widen_factor>",
+    pattern=(
+        r"dm-wrn-(?P<depth>\d+)-(?P<widen_factor>\d+)"
+        r"(-(?P<activation>relu|silu))?"
+    ),
+    recognize=_recognize_deepmind,
+    build=_build_deepmind,
+    modules={
+        r"init_conv": "stem",
+        r"layer\.(?P<s0>\d)\.block\.(?P<b0>\d+)\.batchnorm_(?P<i0>\d)": (
+            "stage{s}_block{b}_normalization{i}"
+        ),
+        r"layer\.(?P<s0>\d)\.block\.(?P<b0>\d+)\.conv_(?P<i0>\d)": (
+            "stage{s}_block{b}_convolution{i}"
+        ),
+        r"layer\.(?P<s0>\d)\.block\.(?P<b0>\d+)\.shortcut": (
+            "stage{s}_block{b}_shortcut"
+        ),
+        r"batchnorm": "normalization",
+        r"logits": "logits",
+    },
+)

@@ -1,0 +1,156 @@
+"""The state dict in a file of any form.
+
+    arrays = read(path)                  # {"block1.0.conv1.weight": array, ...}
+    arrays = read(path, entry="ema")     # of several in the file
+
+The form is told from the first bytes. A checkpoint may hold a state dict
+beside an optimiser and figures, at any depth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from adt_tf.serving.bridge.reading import array_files, torch_files
+from adt_tf.serving.bridge.reading.budget import Budget
+from adt_tf.serving.bridge.reading.numpy_values import Array, plain_constructors
+from adt_tf.serving.bridge.reading.pickles import load
+from adt_tf.serving.bridge.reading.tensors import Tensor
+
+_MAX_DEPTH = 4
+
+
+def read(
+    path: str | pathlib.Path, *, entry: str | None = None
+) -> dict[str, np.ndarray]:
+    """Reads the arrays of a state dict, in their order in the file.
+
+    Nothing that the file names is imported or run, and torch is not needed.
+
+    Args:
+        path: A file of `torch.save` in the zip or the legacy form, a
+            safetensors file, an `.npz` file, or a pickle of NumPy arrays.
+        entry: Name of the entry that holds the state dict, where the file has
+            several, such as `"model"` and `"ema"`.
+
+    Returns:
+        Arrays by name. bfloat16 becomes float32; other types stay.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise ValueError(f"There is no file {path}.")
+    try:
+        with _opened(path) as value:
+            return {
+                name: _array(value)
+                for name, value in _state_dict(value, entry).items()
+                if isinstance(name, str) and _is_array(value)
+            }
+    except Exception as error:  # damaged bytes may lead to anything
+        raise ValueError(f"Cannot read {path}: {one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        start = file.read(512)
+    if start[:2] == b"PK":
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+        if any(name.endswith(".npy") for name in names):
+            yield array_files.npz(path)
+            return
+        with torch_files.zip_form(path) as value:
+            yield value
+    elif start.startswith(torch_files.LEGACY_MAGIC):
+        with torch_files.legacy_form(path) as value:
+            yield value
+    elif start[8:9] == b"{":
+        yield array_files.safetensors(path)
+    elif start[:1] == b"\x80":
+        with path.open("rb") as file:
+            yield _plain_pickle(file, Budget(path.stat().st_size))
+    elif start[257:262] == b"ustar":
+        raise ValueError(
+            "it is in torch's tar form of 2016: load it with torch and save "
+            "it again"
+        )
+    else:
+        raise ValueError(
+            "it is no file of torch.save, safetensors, .npz or pickle"
+        )
+
+
+def _plain_pickle(file, budget: Budget) -> Any:
+    def no_storage(_):
+        raise ValueError("it has a storage where none belongs")
+
+    return load(file, plain_constructors(budget), no_storage, budget)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, Array, np.ndarray))
+
+
+def _array(value: Any) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else value.array()
+
+
+def _state_dict(value: Any, entry: str | None) -> Mapping[str, Any]:
+    """Returns the one state dict in a nest of containers."""
+    state_dicts = dict(_all_state_dicts(value, (), set()))
+    # Beside a state dict there may be figures in arrays.
+    state_dicts = {
+        path: entries
+        for path, entries in state_dicts.items()
+        if any(name.split(".")[-1] == "weight" for name in entries)
+    } or state_dicts
+    if entry is not None:
+        state_dicts = {
+            path: state_dict
+            for path, state_dict in state_dicts.items()
+            if entry in (*path, ".".join(path))
+        }
+    elif () in state_dicts:
+        return state_dicts[()]
+    if len(state_dicts) == 1:
+        (state_dict,) = state_dicts.values()
+        return state_dict
+    names = ", ".join(repr(".".join(path)) for path in state_dicts)
+    if state_dicts:
+        raise ValueError(
+            f"it has several state dicts: choose one of {names} as `entry`"
+        )
+    where = "" if entry is None else f" under {entry!r}"
+    raise ValueError(f"it has no state dict, which names arrays,{where}")
+
+
+def _all_state_dicts(
+    value: Any, path: tuple[str, ...], seen: set[int]
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    if len(path) > _MAX_DEPTH or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, (list, tuple)) and len(value) <= 16:
+        value = {str(index): item for index, item in enumerate(value)}
+    if not isinstance(value, dict):
+        return
+    # An optimiser's state has numbers for names.
+    entries = {name: v for name, v in value.items() if isinstance(name, str)}
+    if any(_is_array(v) and len(v.shape) > 1 for v in entries.values()):
+        yield path, entries
+    for name, inner in entries.items():
+        yield from _all_state_dicts(inner, (*path, name), seen)
+
+
+def one_line(error: Exception) -> str:
+    """Returns what an exception says, without the file's control characters."""
+    text = str(error).strip() or type(error).__name__
+    text = "".join(c if c.isprintable() else " " for c in text[:600])
+    return " ".join(text.split())

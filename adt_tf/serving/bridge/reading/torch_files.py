@@ -1,0 +1,188 @@
+"""Files of `torch.save`, read without torch: the zip form and the legacy form.
+
+    with zip_form(path) as value:       # torch 1.6 and later
+        array = value["state_dict"]["fc.weight"].array()
+    with legacy_form(path) as value:    # before
+        ...
+
+The zip form is an archive of uncompressed members: `data.pkl`, a pickle, and
+each storage's bytes in `data/<key>`. The legacy form is a row of pickles (a
+magic number, a version, the machine, the value, the keys of the storages) and
+then the storages, each after its size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import mmap
+import pathlib
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from adt_tf.serving.bridge.reading import pickles
+from adt_tf.serving.bridge.reading.budget import Budget
+from adt_tf.serving.bridge.reading.numpy_values import plain_constructors
+from adt_tf.serving.bridge.reading.tensors import NUMBERS, Storage, decode
+from adt_tf.serving.bridge.reading.torch_values import (
+    storage_id,
+    tensor_constructors,
+)
+
+#: The first bytes of the legacy form: a pickle of its magic number.
+LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
+
+
+@contextlib.contextmanager
+def zip_form(path: pathlib.Path) -> Iterator[Any]:
+    """Reads torch's zip form; its tensors can be read while it is open.
+
+    Args:
+        path: The file.
+
+    Yields:
+        The value that was saved, with a `Tensor` for each tensor.
+    """
+    file_size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename: info for info in archive.infolist()}
+        prefix = _prefix(members)
+        _refuse_bomb(members.values(), file_size)
+
+        def member(name):
+            if f"{prefix}/{name}" not in members:
+                raise ValueError(f"its storage {name} is not in the file")
+            return archive.read(f"{prefix}/{name}")
+
+        big = f"{prefix}/byteorder" in members and member("byteorder") == b"big"
+
+        def read(key, number, size):
+            return decode(member(f"data/{key}"), number, size, big=big)
+
+        @functools.cache
+        def storage(key, number, size):
+            return Storage(
+                number, size, functools.partial(read, key, number, size)
+            )
+
+        def persistent_load(persistent_id):
+            number, key, size, view = storage_id(persistent_id)
+            if view is not None:
+                raise ValueError("it has a view of a storage in the zip form")
+            return storage(key, number, size)
+
+        yield _load(
+            io.BytesIO(member("data.pkl")), persistent_load, Budget(file_size)
+        )
+
+
+@contextlib.contextmanager
+def legacy_form(path: pathlib.Path) -> Iterator[Any]:
+    """Reads torch's legacy form; its tensors can be read while it is open.
+
+    Args:
+        path: The file.
+
+    Yields:
+        The value that was saved, with a `Tensor` for each tensor.
+    """
+    with path.open("rb") as file:
+        # Left to the collector: an array may still point into it.
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    budget = Budget(len(content))
+    content.seek(len(LEGACY_MAGIC))
+    for _ in ("version", "machine"):
+        _load(content, _no_storage, budget)
+    types = {}
+    places = {}
+
+    def read(key, number, size):
+        if key not in places:
+            raise ValueError(f"its storage {key} is not in the file")
+        offset, stored = places[key]
+        if size > stored:
+            raise ValueError(f"its storage {key} has {stored} elements only")
+        return decode(content, number, size, offset=offset)
+
+    def persistent_load(persistent_id):
+        number, key, size, view = storage_id(persistent_id)
+        if types.setdefault(key, number) != number:
+            raise ValueError(f"its storage {key} is of two types")
+        if view is None:
+            return Storage(
+                number, size, functools.partial(read, key, number, size)
+            )
+        start, view_size = view
+        return Storage(
+            number,
+            view_size,
+            lambda: read(key, number, size)[start : start + view_size],
+        )
+
+    value = _load(content, persistent_load, budget)
+    keys = _load(content, _no_storage, budget)
+    places |= _places(content, keys, types)
+    yield value
+
+
+def _prefix(members: dict[str, zipfile.ZipInfo]) -> str:
+    pickled = [
+        name for name in members if name.split("/", 1)[1:] == ["data.pkl"]
+    ]
+    if len(pickled) != 1:
+        raise ValueError("it is a zip file without torch's data.pkl")
+    prefix = pickled[0].split("/")[0]
+    if any(name.startswith(f"{prefix}/code/") for name in members):
+        raise ValueError(
+            "it is a TorchScript program: save its `state_dict()` with torch"
+        )
+    return prefix
+
+
+def _refuse_bomb(members, file_size: int) -> None:
+    if any(info.compress_type != zipfile.ZIP_STORED for info in members):
+        raise ValueError(
+            "it is compressed, which torch's own files are not: save it again "
+            "with torch"
+        )
+    if sum(info.file_size for info in members) > file_size:
+        raise ValueError("its members claim more bytes than the file has")
+
+
+def _places(
+    content: mmap.mmap, keys: Any, types: dict[str, str]
+) -> dict[str, tuple[int, int]]:
+    """Returns the position and the number of elements of each storage."""
+    if not isinstance(keys, list):
+        raise ValueError("it has no list of storages")
+    places = {}
+    for key in keys:
+        if not isinstance(key, str) or key not in types:
+            raise ValueError("it has a storage that no tensor uses")
+        (size,) = struct.unpack("<q", content.read(8))
+        num_bytes = size * np.dtype(NUMBERS[types[key]]).itemsize
+        if size < 0 or content.tell() + num_bytes > len(content):
+            raise ValueError(
+                f"its storage {key} of {size} elements lies outside the file"
+            )
+        places[key] = (content.tell(), size)
+        content.seek(num_bytes, 1)
+    return places
+
+
+def _load(
+    stream: BinaryIO | mmap.mmap,
+    persistent_load: Callable[[Any], Any],
+    budget: Budget,
+) -> Any:
+    constructors = plain_constructors(budget) | tensor_constructors(budget)
+    return pickles.load(stream, constructors, persistent_load, budget)
+
+
+def _no_storage(_: Any) -> None:
+    raise ValueError("it has a storage where none belongs")
