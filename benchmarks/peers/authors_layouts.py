@@ -196,3 +196,65 @@ class SmallResNet(nn.Module):
         x = F.avg_pool2d(x, 2)
         x = x.view(x.size(0), -1)
         return self.fc2(F.relu6(self.fc1(x)))
+
+
+class _PlainBlock(nn.Module):
+    """relu(conv2(relu(conv1(x))) + shortcut(x)), without batch norm."""
+
+    def __init__(self, inputs, filters, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, filters, 3, stride, padding=1)
+        self.conv2 = nn.Conv2d(filters, filters, 3, padding=1)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != filters:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, filters, 1, stride))
+
+    def forward(self, x):
+        residual = self.conv2(F.relu(self.conv1(x)))
+        return F.relu(residual + self.shortcut(x))
+
+
+class ResNet2B(nn.Module):
+    """ResNet-2B of alpha-beta-CROWN for CIFAR-10, with its normalisation."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.layer1 = nn.Sequential(
+            _PlainBlock(8, 16, 2), _PlainBlock(16, 16, 1)
+        )
+        self.linear1 = nn.Linear(1024, 100)
+        self.linear2 = nn.Linear(100, 10)
+
+    def forward(self, x):
+        mean = x.new_tensor([0.4914, 0.4822, 0.4465])[:, None, None]
+        deviation = x.new_tensor([0.2471, 0.2435, 0.2616])[:, None, None]
+        x = F.relu(self.conv1((x - mean) / deviation))
+        x = self.layer1(x).flatten(1)
+        return self.linear2(F.relu(self.linear1(x)))
+
+
+class ColtNet(nn.Module):
+    """The ConvMed network of colt for MNIST, with its normalisation."""
+
+    def __init__(self):
+        super().__init__()
+        named = nn.ModuleDict
+        self.blocks = named(
+            {
+                "layers": named(
+                    {
+                        "1": named({"conv": nn.Conv2d(1, 32, 5, 2, 2)}),
+                        "3": named({"conv": nn.Conv2d(32, 64, 4, 2, 1)}),
+                        "6": named({"linear": nn.Linear(3136, 100)}),
+                        "8": named({"linear": nn.Linear(100, 10)}),
+                    }
+                )
+            }
+        )
+
+    def forward(self, x):
+        layers = self.blocks["layers"]
+        x = F.relu(layers["1"]["conv"]((x - 0.1307) / 0.3081))
+        x = F.relu(layers["3"]["conv"](x)).flatten(1)
+        return layers["8"]["linear"](F.relu(layers["6"]["linear"](x)))

@@ -96,13 +96,16 @@ def npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     Args:
         path: The file.
     """
-    budget = Budget(path.stat().st_size)
+    file_size = path.stat().st_size
+    budget = Budget(file_size)
     arrays = {}
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name == info.filename:
                 raise ValueError(f"its member {name!r} is no .npy file")
+            if info.compress_size > file_size:
+                raise ValueError(f"its array {name!r} claims too many bytes")
             budget.spend(info.file_size, f"the array {name!r}")
             arrays[name] = _npy(name, archive.read(info))
     return arrays

@@ -71,7 +71,8 @@ def load(
     """Reads the pickle that starts where a stream stands.
 
     Args:
-        stream: A file or a memory map; it is left behind the pickle's end.
+        stream: A `BytesIO` or a memory map; it is left behind the pickle's
+            end.
         constructors: Constructors by the names, `"module.name"`, that the
             pickle may use.
         persistent_load: Function that returns the value of a persistent id.

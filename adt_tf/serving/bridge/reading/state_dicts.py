@@ -10,6 +10,7 @@ beside an optimiser and figures, at any depth.
 from __future__ import annotations
 
 import contextlib
+import io
 import pathlib
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -74,8 +75,7 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
     elif start[8:9] == b"{":
         yield array_files.safetensors(path)
     elif start[:1] == b"\x80":
-        with path.open("rb") as file:
-            yield _plain_pickle(file, Budget(path.stat().st_size))
+        yield _plain_pickle(path.read_bytes())
     elif start[257:262] == b"ustar":
         raise ValueError(
             "it is in torch's tar form of 2016: load it with torch and save "
@@ -87,11 +87,14 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
         )
 
 
-def _plain_pickle(file, budget: Budget) -> Any:
+def _plain_pickle(content: bytes) -> Any:
     def no_storage(_):
         raise ValueError("it has a storage where none belongs")
 
-    return load(file, plain_constructors(budget), no_storage, budget)
+    budget = Budget(len(content))
+    # A file itself would set aside whatever length its pickle claims.
+    stream = io.BytesIO(content)
+    return load(stream, plain_constructors(budget), no_storage, budget)
 
 
 def _is_array(value: Any) -> bool:

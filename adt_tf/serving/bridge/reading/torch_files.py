@@ -150,7 +150,8 @@ def _refuse_bomb(members, file_size: int) -> None:
             "it is compressed, which torch's own files are not: save it again "
             "with torch"
         )
-    if sum(info.file_size for info in members) > file_size:
+    claimed = sum(max(info.file_size, info.compress_size) for info in members)
+    if claimed > file_size:
         raise ValueError("its members claim more bytes than the file has")
 
 
