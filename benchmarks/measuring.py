@@ -11,12 +11,14 @@ rounds is reported, with its quartiles as the spread.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -194,6 +196,27 @@ def trainer_of(method: str, network: str, **arguments: Any) -> Any:
     )
     trainer.compile(adt_tf.optimizers.SGD(1e-6, momentum=0.9, l2=2e-4))
     return trainer
+
+
+@contextlib.contextmanager
+def package_at(checkout: str) -> Iterator[None]:
+    """Imports adt_tf from another checkout inside the block.
+
+    What is built and run once there stays of that checkout.
+    """
+
+    def names():
+        return [n for n in sys.modules if n.split(".")[0] == "adt_tf"]
+
+    modules = {name: sys.modules.pop(name) for name in names()}
+    sys.path.insert(0, checkout)
+    try:
+        yield
+    finally:
+        sys.path.remove(checkout)
+        for name in names():
+            del sys.modules[name]
+        sys.modules.update(modules)
 
 
 def multiplications(model: Any) -> int:

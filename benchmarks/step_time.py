@@ -8,6 +8,11 @@ at once. The peak is what a large matrix product reaches; the inner loop's share
 of it counts the multiplications of the convolutions, forward and to the input.
 The inner loop is also timed with the batch as a whole, where its two halves
 climb side by side otherwise. Writes build/bench/step_time.json.
+
+    git worktree add /tmp/before HEAD~1
+    python benchmarks/step_time.py --before=/tmp/before
+
+also compares the step with that of another checkout, in the same rounds.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ CASES = flags.DEFINE_list(
     "cases", ["wrn-10-1:64", "wrn-16-4:16"], "network:batch"
 )
 ROUNDS = flags.DEFINE_integer("rounds", 7, "Interleaved rounds a case.")
+BEFORE = flags.DEFINE_string("before", None, "Another checkout to compare.")
 MATRIX = 3000
 
 
@@ -91,7 +97,17 @@ def as_a_whole(attack):
     return together
 
 
-def measure(name: str, batch_size: int, rounds: int) -> list[dict]:
+def step_of(checkout: str, name: str, x, y):
+    """Returns a training step of another checkout as a piece of work."""
+    with measuring.package_at(checkout):
+        trainer = measuring.trainer_of("adt_exp", name)
+        trainer.train_on_batch(x, y)
+    return lambda: trainer.train_on_batch(x, y)
+
+
+def measure(
+    name: str, batch_size: int, rounds: int, before: str | None
+) -> list[dict]:
     """Times all of it and returns the rows."""
     import numpy as np
     import tensorflow as tf
@@ -101,16 +117,16 @@ def measure(name: str, batch_size: int, rounds: int) -> list[dict]:
     classifier, attack = trainer.classifier, trainer.attack
     matrix = tf.random.stateless_normal([MATRIX, MATRIX], [0, 0])
     product = tf.function(lambda a: tf.matmul(a, a), autograph=False)
-    times = measuring.interleaved(
-        {
-            "bare": bare_cost(classifier, attack, x, y),
-            "step": lambda: trainer.train_on_batch(x, y),
-            "inner": inner_loop(classifier, attack, x, y),
-            "whole": inner_loop(classifier, as_a_whole(attack), x, y),
-            "product": lambda: product(matrix)[0, 0].numpy(),
-        },
-        rounds,
-    )
+    works = {
+        "bare": bare_cost(classifier, attack, x, y),
+        "step": lambda: trainer.train_on_batch(x, y),
+        "inner": inner_loop(classifier, attack, x, y),
+        "whole": inner_loop(classifier, as_a_whole(attack), x, y),
+        "product": lambda: product(matrix)[0, 0].numpy(),
+    }
+    if before:
+        works["before"] = step_of(before, name, x, y)
+    times = measuring.interleaved(works, rounds)
     images = attack.num_steps * attack.num_samples * batch_size
     # Forward, and as much again back to the input.
     work = 2 * images * measuring.multiplications(classifier)
@@ -119,7 +135,7 @@ def measure(name: str, batch_size: int, rounds: int) -> list[dict]:
         "product": MATRIX**3 / np.array(times["product"]),
     }
     case = f"{name} batch {batch_size}"
-    return [
+    rows = [
         measuring.ratio_row(
             f"adt_exp step over its bare gradients, {case}",
             times,
@@ -139,6 +155,16 @@ def measure(name: str, batch_size: int, rounds: int) -> list[dict]:
             "whole",
         ),
     ]
+    if before:
+        rows.append(
+            measuring.ratio_row(
+                f"adt_exp step over that of {before}, {case}",
+                times,
+                "step",
+                "before",
+            )
+        )
+    return rows
 
 
 def main(_) -> None:
@@ -146,7 +172,7 @@ def main(_) -> None:
     rows = []
     for case in CASES.value:
         name, batch_size = case.split(":")
-        rows += measure(name, int(batch_size), ROUNDS.value)
+        rows += measure(name, int(batch_size), ROUNDS.value, BEFORE.value)
     measuring.write("step_time", rows)
 
 

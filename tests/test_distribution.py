@@ -214,7 +214,7 @@ def test_the_hinge_of_the_entropy_is_that_of_the_global_batch():
     [
         ("adt_exp", 10, "small_cnn"),
         ("adt_exp_am", 10, "small_cnn"),
-        ("adt_exp", 2, "wrn-10-2"),
+        ("adt_exp", 1, "wrn-10-2"),
     ],
 )
 def test_two_devices_stray_no_further_than_rounding_does(
