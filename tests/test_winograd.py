@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import AdversarialTrainer, attacks, methods, networks, seeds
+from adt_tf import (
+    AdversarialTrainer,
+    attacks,
+    methods,
+    networks,
+    objectives,
+    seeds,
+)
 from adt_tf.kernels import winograd
 from tests.support.graphs import reachable_kinds
 from tests.support.models import snapshot
@@ -124,7 +131,7 @@ def waiting(attack, meeting):
         return waited
 
     other = copy.copy(attack)
-    other.objective = objective
+    other.objective = objectives.get(objective)
     return other
 
 
