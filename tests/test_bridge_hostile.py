@@ -64,10 +64,7 @@ def test_the_hostile_pickle_would_run():
     assert b"cposix\nsystem\n" in bad_weights.pickles()["system"]
 
 
-def test_there_are_enough():
-    assert len(bad_weights.ROWS) >= 30
-
-
+@pytest.mark.slow
 def test_ten_thousand_damaged_files(tmp_path):
     done = subprocess.run(
         [

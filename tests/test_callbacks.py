@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adt_tf
-from adt_tf import attacks, data, methods
+from adt_tf import attacks, configs, data, methods
 from adt_tf.callbacks import (
     CatastrophicOverfitting,
     EpsilonWarmup,
@@ -157,6 +157,7 @@ def test_keeps_the_most_robust_epoch_of_a_real_training(dilemma, tmp_path):
         "natural_accuracy": history["val_natural_accuracy"][best],
         "robust_accuracy": by_hand[best],
         "attack": repr(ATTACK),
+        "fingerprint": configs.fingerprint(ATTACK),
         "num_examples": 100,
         "replaces": None,
     }

@@ -408,7 +408,10 @@ ROWS = {
         "sizes that are no whole numbers",
     ),
     "text for sizes": (load("size of text.pt"), "sizes that are no whole"),
-    "sizes that repeat themselves": (load("laughs.pt"), "sizes that are no"),
+    "sizes that repeat themselves": (
+        load("laughs.pt"),
+        "(sizes|strides) that are no",
+    ),
     # Memory and time.
     "a zip bomb": (load("bomb.pt"), "compressed, which torch's own files are"),
     "members that overlap": (
