@@ -152,6 +152,7 @@ def test_keeps_the_most_robust_epoch_of_a_real_training(dilemma, tmp_path):
     kept = keras.saving.load_model(path)
     assert_same_weights(kept.get_weights(), record.epochs[best], atol=0)
     assert json.loads(path.with_suffix(".json").read_text()) == {
+        "format": 1,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "epoch": best + 1,
         "natural_accuracy": history["val_natural_accuracy"][best],

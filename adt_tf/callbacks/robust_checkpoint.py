@@ -23,6 +23,7 @@ _BEST = {
     "natural_accuracy": float,
     "robust_accuracy": float,
     "attack": str,
+    "fingerprint": str,
     "num_examples": int,
     "sha256": str,
 }
