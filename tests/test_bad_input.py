@@ -104,7 +104,7 @@ def test_document_has_every_row():
     ][2:]
     tested = [("library", k, v[1]) for k, v in bad_library.ROWS.items()]
     tested += [
-        (f"{command[0]}.py", name, pattern)
+        (f"adt-{command[0]}", name, pattern)
         for name, (command, pattern) in bad_scripts.ROWS.items()
     ]
     assert [row[:2] for row in rows] == [[*row[:2]] for row in tested]
