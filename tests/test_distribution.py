@@ -306,8 +306,8 @@ BAD_RUNS = {
         },
         "use --on_nonfinite=stop",
     ),
-    "strategy": (["--distribute=tpu"], {}, "--distribute=tpu"),
-    "precision": (["--precision=float8"], {}, "--precision=float8"),
+    "strategy": (["--distribute=tpu"], {}, "--distribute must be one of"),
+    "precision": (["--precision=float8"], {}, "--precision must be one of"),
 }
 
 
