@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks, data, evaluation
-from adt_tf.attacks.pieces import Pieces
+from adt_tf.attacks.resumable import Pieces
 from tests.support.models import make_convolutional, predicted
 
 EPSILON = 0.1

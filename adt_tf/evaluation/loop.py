@@ -14,7 +14,7 @@ import tqdm
 
 from adt_tf import checks, configs, data
 from adt_tf.attacks import Attack
-from adt_tf.attacks.pieces import Pieces
+from adt_tf.attacks.resumable import Pieces
 from adt_tf.checks import arguments
 from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
 from adt_tf.evaluation.state import State, fingerprint, probe

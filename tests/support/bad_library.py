@@ -137,7 +137,7 @@ ROWS = {
     # Data sets by name.
     "an unknown split": (
         lambda f: data.load("digits", split="dev"),
-        "'validation' or 'test'. Received: split='dev'",
+        "'validation', 'test'. Received: split='dev'",
     ),
     "validation of nothing": (
         lambda f: data.load("digits", split="validation"),

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks
-from adt_tf.attacks.pieces import Pieces
+from adt_tf.attacks.resumable import Pieces
 from adt_tf.evaluation import loop, state
 from adt_tf.threat_models import L2, Linf
 from tests.support.models import make_convolutional
