@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks
+from adt_tf import attacks, configs
 from tests.support.models import make_convolutional, make_linear, predicted
 
 EPSILON = 0.1
@@ -363,7 +363,7 @@ def test_fea_takes_logits_where_there_is_no_feature_map(convolutional, images):
     assert report.robust_accuracy < 1
 
 
-def test_different_attacks_have_different_reprs():
+def test_different_attacks_are_told_apart():
     pool = targets((8, 8, 1), 10)
     shape = {"input_shape": (8, 8, 1), "width_factor": 0.03125}
     pairs = [
@@ -396,7 +396,7 @@ def test_different_attacks_have_different_reprs():
         ),
     ]
     for one, other in pairs:
-        assert repr(one) != repr(other)
+        assert configs.fingerprint(one) != configs.fingerprint(other)
     # Those that are stored in results stay as they are.
     assert repr(attacks.mim(0.1)).startswith("<MIM-20: Dirac in ")
 

@@ -6,16 +6,11 @@ import shutil
 import pytest
 
 from adt_tf.runs import export_job
+from adt_tf.runs.config import Config
 from adt_tf.serving import saved_model
 from tests.support.models import make_convolutional
 
-CONFIG = {
-    "dataset": "digits",
-    "data_dir": None,
-    "validation_examples": 0,
-    "seed": 0,
-    "download": False,
-}
+CONFIG = Config(dataset="digits")
 
 
 @pytest.fixture(scope="module")
