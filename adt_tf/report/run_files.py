@@ -16,9 +16,10 @@ from adt_tf import files
 from adt_tf.evaluation.outcome import NATURAL
 from adt_tf.linting.findings import STATUSES
 from adt_tf.report.json_fields import Optional, read_json
-from adt_tf.runs import evaluation_files, provenance
+from adt_tf.runs import evaluation_files
 
 _EVALUATION = {
+    "format": Optional(int),
     "dataset": str,
     "epsilon": float,
     "num_examples": int,
@@ -36,6 +37,7 @@ _EVALUATION = {
     },
 }
 _LINT = {
+    "format": Optional(int),
     "ok": bool,
     "num_examples": int,
     "epsilon": float,
@@ -50,6 +52,15 @@ _LINT = {
     ],
     "classifier": Optional(str),
 }
+_START = {
+    "started": Optional(str),
+    "data": {"examples": int, "shape": [int], "classes": int, "sha256": str},
+    "git commit": Optional(str),
+    "Python": Optional(str),
+    "tensorflow": Optional(str),
+    "keras": Optional(str),
+}
+_STARTS = {"format": Optional(int), "starts": [_START]}
 # The largest number of 32 bits: beyond, training has diverged.
 _LARGEST = 3.4e38
 
@@ -91,7 +102,13 @@ def lint(path: pathlib.Path) -> dict[str, Any] | None:
 
 def starts(path: pathlib.Path) -> list[dict[str, Any]]:
     """Reads provenance.json: an entry each time that training was started."""
-    return provenance.read(path)
+    if not path.is_file():
+        return []
+    remedy = "Delete it: a result only loses the record of its origin."
+    # Version 0.1.0 wrote the list alone.
+    if files.read_text(path).lstrip().startswith("["):
+        return read_json(path, [_START], remedy)
+    return read_json(path, _STARTS, remedy)["starts"]
 
 
 def flags(path: pathlib.Path) -> tuple[str, ...]:
