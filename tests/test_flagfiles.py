@@ -13,6 +13,11 @@ from adt_tf.runs.config import Config
 from tests.support import processes
 
 ROOT = pathlib.Path(__file__).parents[1]
+#: Every other flagfile has its result; one that is measured leaves this list.
+UNMEASURED = (
+    "flags/digits/adt_exp_am_trades.flags",
+    "flags/digits/adt_imp_am_trades.flags",
+)
 PARTS = ("data", "methods", "protocols", "recipes")
 FLAGFILES = sorted(
     path.relative_to(ROOT).as_posix()
@@ -65,7 +70,10 @@ def test_flagfile_parses_and_opens_with_its_command(path, elsewhere):
     comment = " ".join(re.findall(r"(?m)^# ?(.*)$", text))
     assert re.search(r"Training time: .*(\bs\b|minutes|hours|days)", comment)
     # Measured here, or what the paper has.
-    assert re.search(r"Result to expect.*?: \d+\.\d+ %.* \d+\.\d+ %", comment)
+    result = r"Result to expect.*?: \d+\.\d+ %.* \d+\.\d+ %"
+    if path in UNMEASURED:
+        result = "Result to expect: not measured yet"
+    assert re.search(result, comment)
     taken = methods.arguments(config.method)
     assert set(config.method_arguments()) <= set(taken)
     name = path.removesuffix(".flags").split("/")[-1]
