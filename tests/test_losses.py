@@ -210,7 +210,10 @@ def test_names_show_the_parameters():
         (lambda: losses.trades(float("nan")), "beta=nan"),
         (lambda: losses.alp(-0.5), "Argument `weight` must .* weight=-0.5"),
         (lambda: losses.smoothed_cross_entropy(1.0), "label_smoothing=1.0"),
-        (lambda: losses.smoothed_cross_entropy(-0.1), "must be at least 0"),
+        (
+            lambda: losses.smoothed_cross_entropy(-0.1),
+            r"label_smoothing` must be a number in \[0, 1\)",
+        ),
     ],
 )
 def test_bad_arguments(build, message):

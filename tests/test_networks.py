@@ -690,7 +690,7 @@ def test_get_lists_the_known_names(name):
         ),
         (
             lambda: networks.posterior((8, 8, 1), width_factor="1"),
-            "width_factor=1",
+            "width_factor='1'",
         ),
         (lambda: networks.posterior((8, 8)), r"input_shape=\(8, 8\)"),
     ],
