@@ -26,7 +26,7 @@ export TF_CPP_MIN_LOG_LEVEL TF_ENABLE_ONEDNN_OPTS
 
 .DEFAULT_GOAL := help
 .PHONY: help venv quickstart test test-slow tutorial lint format bench \
-  build clean
+  presets build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' \
@@ -70,6 +70,9 @@ bench: $(STAMP) $(PEERS_STAMP) ## time, memory and start-up beside PyTorch: buil
 	for script in $(BENCHMARKS); do \
 	  $(PY) benchmarks/$$script.py || exit 1; done
 	$(PY) benchmarks/collect.py
+
+presets: $(STAMP) ## train, attack and describe the presets of the package again
+	$(PY) benchmarks/build_presets.py
 
 build: $(STAMP) ## build the source archive and the wheel into dist/
 	rm -rf dist

@@ -23,6 +23,10 @@ time and a command answers before TensorFlow is there.
 """
 
 import importlib
+import json
+import os
+import pathlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,8 +69,14 @@ if TYPE_CHECKING:
     )
     from adt_tf.evaluation import evaluate
     from adt_tf.linting import lint
+    from adt_tf.networks import as_classifier
     from adt_tf.serving.bridge.transplant import transplant
     from adt_tf.serving.loading import load_classifier
+    from adt_tf.serving.preset_models import (
+        from_preset,
+        presets,
+        save_to_preset,
+    )
     from adt_tf.serving.saved_model import export
     from adt_tf.trainer import AdversarialTrainer
 
@@ -74,12 +84,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdversarialTrainer",
+    "as_classifier",
     "attacks",
     "callbacks",
     "data",
     "distributions",
     "evaluate",
     "export",
+    "from_preset",
     "lint",
     "load_classifier",
     "losses",
@@ -87,6 +99,8 @@ __all__ = [
     "networks",
     "objectives",
     "optimizers",
+    "presets",
+    "save_to_preset",
     "step_rules",
     "threat_models",
     "transplant",
@@ -94,10 +108,14 @@ __all__ = [
 # Where the names that are no modules come from.
 _HOMES = {
     "AdversarialTrainer": "trainer",
+    "as_classifier": "networks",
     "evaluate": "evaluation",
     "export": "serving.saved_model",
+    "from_preset": "serving.preset_models",
     "lint": "linting",
     "load_classifier": "serving.loading",
+    "presets": "serving.preset_models",
+    "save_to_preset": "serving.preset_models",
     "transplant": "serving.bridge.transplant",
 }
 # Modules that are no part of `from adt_tf import *`.
@@ -111,6 +129,32 @@ _MODULES = (
     "serving",
     "trainer",
 )
+
+
+def _check_backend() -> None:
+    """Raises `ImportError` where Keras runs, or will run, on another backend.
+
+    Keras takes the environment's, or else that of its configuration file.
+    """
+    backend = os.environ.get("KERAS_BACKEND")
+    if "keras" in sys.modules and hasattr(sys.modules["keras"], "config"):
+        backend = sys.modules["keras"].config.backend()
+    elif not backend:
+        home = os.environ.get("KERAS_HOME", pathlib.Path.home() / ".keras")
+        try:
+            text = (pathlib.Path(home) / "keras.json").read_text()
+            backend = json.loads(text).get("backend")
+        except (OSError, ValueError, AttributeError):
+            backend = None
+    if backend not in (None, "tensorflow"):
+        raise ImportError(
+            "adt_tf needs Keras on TensorFlow. Received: backend "
+            f"{backend!r}; set KERAS_BACKEND=tensorflow before Keras is "
+            "imported."
+        )
+
+
+_check_backend()
 
 
 def __getattr__(name: str) -> Any:

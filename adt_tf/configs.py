@@ -123,7 +123,7 @@ def _described(part: Any, *, exact: bool) -> Any:
             "made_by": _name(maker),
             "arguments": {k: describe(v) for k, v in arguments.items()},
         }
-    if isinstance(part, keras.Model) and exact:
+    if exact and (isinstance(part, keras.Model) or _is_known_to_keras(part)):
         return {"keras": keras.saving.serialize_keras_object(part)}
     if isinstance(part, keras.Model):
         # Names of layers count up in a process, and weights are not settings.
@@ -152,8 +152,8 @@ def _described(part: Any, *, exact: bool) -> Any:
         raise ValueError(
             "Only parts of adt_tf can be saved: a function or object of your "
             "own has no configuration from which it could be made again. "
-            f"Received: {part!r}; give it `get_config`, or keep its code and "
-            "build it there."
+            f"Received: {part!r}; register it with "
+            "`keras.saving.register_keras_serializable`."
         )
     if isinstance(part, np.ndarray | tf.Tensor | tf.Variable):
         array = np.ascontiguousarray(part)
@@ -162,6 +162,16 @@ def _described(part: Any, *, exact: bool) -> Any:
     if isinstance(part, types.FunctionType):
         return _code(part)
     return _object(part)
+
+
+def _is_known_to_keras(part: Any) -> bool:
+    """Whether Keras itself has the class or function, or a user told it."""
+    kind = part if isinstance(part, types.FunctionType) else type(part)
+    if _is_ours(kind):
+        return False
+    name = keras.saving.get_registered_name(kind)
+    is_registered = keras.saving.get_registered_object(name) is not None
+    return is_registered or isinstance(part, keras.losses.Loss)
 
 
 def _object(part: Any) -> dict[str, Any]:

@@ -1,40 +1,66 @@
 """How an ascent learns which way is up: by backpropagation, or by queries.
 
-    backpropagation()                # white box
-    spsa(num_samples=256)            # black box: outputs only
-
-An estimator is a pair: `noise(x, seed)` draws what a step needs, and
-
-    estimate(climbed, params, noise) -> (gradients, x_adv, logits)
-
-works out the gradients in the parameters of the sum of what is climbed, with
-the images and logits seen at the parameters themselves. `climbed(params,
-offset)` gives (values [batch, k], x_adv, logits), and moves the images by
-`offset` [1 or batch, k, ...] first, where that is not None.
+backpropagation()                # white box
+backpropagation(sample_chunk=1)  # the same, with less memory
+spsa(num_samples=256)            # black box: outputs only
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import configs
+from adt_tf.configs import Configured
 
 
-@dataclasses.dataclass(eq=False)
-class GradientEstimator:
-    """`noise(x, seed)` and `estimate(climbed, params, noise)`.
+class GradientEstimator(Configured, abc.ABC):
+    """Estimates the gradient of what an ascent climbs.
 
-    `images_per_example` counts what one estimate shows the classifier at once.
+    Attributes:
+        images_per_example: Number of images that one estimate shows the
+            classifier at once, for each sample.
+        sample_chunk: Number of Monte-Carlo samples of a step that are seen at
+            once; None for all.
     """
 
-    name: str
-    noise: Callable[[tf.Tensor, tf.Tensor], Any]
-    estimate: Callable[..., tuple[Any, tf.Tensor, tf.Tensor]]
     images_per_example: int = 1
+    sample_chunk: int | None = None
+
+    @property
+    def passes(self) -> int:
+        """The number of images that one estimate shows it in all."""
+        return self.images_per_example
+
+    def describe(self) -> list[str]:
+        """Returns what an attack's repr says of it."""
+        return []
+
+    def noise(self, x: tf.Tensor, seed: tf.Tensor) -> Any:
+        """Draws what the estimate of one step needs: here nothing."""
+        del x, seed
+        return ()
+
+    @abc.abstractmethod
+    def estimate(
+        self, climbed: Callable[..., Any], params: Any, noise: Any
+    ) -> tuple[Any, tf.Tensor, tf.Tensor]:
+        """Returns the gradients in the parameters, and what was seen there.
+
+        Args:
+            climbed: A function of (params, offset) that returns (values
+                [batch, k], x_adv, logits); it moves the images by `offset`
+                [1 or batch, k, ...] first, where that is not None.
+            params: Where the gradient is taken.
+            noise: What `noise` has drawn.
+
+        Returns:
+            The gradients of the sum of the values, and the images and logits
+            at the parameters themselves.
+        """
 
 
 # Its square, and a sum of many, are float32 numbers still.
@@ -56,11 +82,11 @@ def finite(slopes: Any) -> Any:
     return tf.nest.map_structure(bounded, slopes)
 
 
-@configs.recorded
-def backpropagation() -> GradientEstimator:
-    """The exact gradient."""
+@dataclasses.dataclass(frozen=True)
+class _Backpropagation(GradientEstimator):
+    sample_chunk: int | None = None
 
-    def estimate(climbed, params, noise):
+    def estimate(self, climbed, params, noise):
         del noise
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
@@ -75,12 +101,71 @@ def backpropagation() -> GradientEstimator:
         )
         return finite(slopes), x_adv, logits
 
-    return GradientEstimator("backpropagation", lambda x, seed: (), estimate)
+
+def backpropagation(sample_chunk: int | None = None) -> GradientEstimator:
+    """Returns the exact gradient.
+
+    Args:
+        sample_chunk: Number of Monte-Carlo samples that the classifier sees at
+            once, a divisor of the attack's `num_samples`; by default all.
+            Fewer take less memory, for the same result.
+    """
+    return _Backpropagation(sample_chunk)
 
 
-@configs.recorded
+@dataclasses.dataclass(frozen=True)
+class _SPSA(GradientEstimator):
+    num_samples: int
+    radius: float
+
+    def __post_init__(self):
+        count = self.num_samples
+        if not isinstance(count, int) or count < 2 or count % 2:
+            raise ValueError(
+                "Argument `num_samples` must be an even number of queries, "
+                "such as 256, since they are made in pairs. Received: "
+                f"num_samples={count}"
+            )
+
+    @property
+    def images_per_example(self) -> int:
+        return self.num_samples
+
+    @property
+    def passes(self) -> int:
+        return self.num_samples + 1  # The image itself is looked at as well.
+
+    def describe(self):
+        return [f"spsa({self.num_samples}, {self.radius:g})"]
+
+    def noise(self, x, seed):
+        num_pairs = self.num_samples // 2
+        bits = tf.random.stateless_uniform(
+            tf.concat([[1, num_pairs], tf.shape(x)[1:]], axis=0),
+            seed,
+            0,
+            2,
+            dtype=tf.int32,
+        )
+        return tf.ensure_shape(
+            2.0 * tf.cast(bits, tf.float32) - 1.0,
+            [1, num_pairs, *x.shape[1:]],
+        )
+
+    def estimate(self, climbed, params, noise):
+        num_pairs, radius = self.num_samples // 2, self.radius
+        _, x_adv, logits = climbed(params, None)
+        offset = radius * tf.concat([noise, -noise], axis=1)
+        plus, minus = tf.split(climbed(params, offset)[0], 2, axis=1)
+        slope = (plus - minus) / (2 * radius)
+        flat = tf.reshape(noise, [num_pairs, -1])
+        gradient = tf.matmul(slope, flat) / num_pairs
+        gradient = finite(tf.reshape(gradient, tf.shape(params)))
+        return gradient, x_adv, logits
+
+
 def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
-    """Simultaneous perturbation: a gradient from values of the loss alone.
+    """Returns simultaneous perturbation: a gradient from values alone.
 
         g = 2/n sum_{i <= n/2} v_i (f(x + r v_i) - f(x - r v_i)) / (2 r),
         v_i uniform on {-1, 1}^d
@@ -97,38 +182,4 @@ def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
     Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
     Against Weak Attacks, 2018.
     """
-
-    if not isinstance(num_samples, int) or num_samples < 2 or num_samples % 2:
-        raise ValueError(
-            "Argument `num_samples` must be an even number of queries, such "
-            "as 256, since they are made in pairs. Received: "
-            f"num_samples={num_samples}"
-        )
-    num_pairs = num_samples // 2
-
-    def noise(x, seed):
-        bits = tf.random.stateless_uniform(
-            tf.concat([[1, num_pairs], tf.shape(x)[1:]], axis=0),
-            seed,
-            0,
-            2,
-            dtype=tf.int32,
-        )
-        return tf.ensure_shape(
-            2.0 * tf.cast(bits, tf.float32) - 1.0,
-            [1, num_pairs, *x.shape[1:]],
-        )
-
-    def estimate(climbed, params, noise):
-        _, x_adv, logits = climbed(params, None)
-        offset = radius * tf.concat([noise, -noise], axis=1)
-        plus, minus = tf.split(climbed(params, offset)[0], 2, axis=1)
-        slope = (plus - minus) / (2 * radius)
-        flat = tf.reshape(noise, [num_pairs, -1])
-        gradient = tf.matmul(slope, flat) / num_pairs
-        gradient = finite(tf.reshape(gradient, tf.shape(params)))
-        return gradient, x_adv, logits
-
-    return GradientEstimator(
-        f"spsa({num_samples}, {radius:g})", noise, estimate, num_samples
-    )
+    return _SPSA(num_samples, radius)

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import reprlib
 from typing import Any
 
 from adt_tf import files
@@ -24,6 +25,8 @@ from adt_tf import files
 _DEEPEST = 40
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKET = re.compile(r"[\[\]{}]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN = re.compile(r"[\w -]{1,40}", re.ASCII)
 _NAMES = {
     bool: "true or false",
     int: "a whole number",
@@ -77,6 +80,9 @@ def read_json(path: str | os.PathLike, schema: Any = object) -> Any:
         values = _parse(text)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON file: {error}") from error
+    problem = _nonstandard(values, "")
+    if problem:
+        raise ValueError(f"{path}: {problem}")
     if isinstance(values, dict) and "format" in values:
         check(values, {"format": {files.FORMAT}}, path=path)
     check(values, schema, path=path)
@@ -96,18 +102,7 @@ def _parse(text: str) -> Any:
         depth += 1 if bracket[0] in "[{" else -1
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
-    return json.loads(
-        text,
-        parse_constant=_number,
-        parse_float=_number,
-        object_pairs_hook=_object,
-    )
-
-
-def _number(text: str) -> float:
-    if not math.isfinite(float(text)):
-        raise ValueError(f"{text:.80} is no finite number")
-    return float(text)
+    return json.loads(text, object_pairs_hook=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,16 +114,40 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+def _nonstandard(value: Any, field: str) -> str | None:
+    """Returns where a value is that only Python's reader takes, or None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return _message(field, "a finite number", str(value))
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return _message(field, "a number of 64 bits", reprlib.repr(value))
+    if isinstance(value, str) and _SURROGATE.search(value):
+        return _message(field, "text of whole characters", ascii(value))
+    if isinstance(value, dict):
+        parts = [(_inside(field, name), v) for name, v in value.items()]
+        parts += [(f"a name in {field}", name) for name in value]
+    elif isinstance(value, list):
+        parts = [(f"{field}[{i}]", v) for i, v in enumerate(value)]
+    else:
+        return None
+    problems = (_nonstandard(v, name) for name, v in parts)
+    return next((problem for problem in problems if problem), None)
+
+
+def _message(field: str, expected: str, received: str) -> str:
+    where = f"`{field}`" if field else "the file"
+    if len(received) > 80:
+        received = f"{received[:77]}..."
+    return f"{where} must be {expected}. Received: {received}"
+
+
 def _problem(value: Any, schema: Any, field: str) -> str | None:
     """Returns what is wrong and where, or None."""
     if isinstance(schema, Maybe):
         return None if value is None else _problem(value, schema.schema, field)
     expected = _expected(value, schema)
     if expected:
-        found = "nothing" if value is None else json.dumps(value)
-        found = found if len(found) <= 80 else f"{found[:77]}..."
-        where = f"`{field}`" if field else "the file"
-        return f"{where} must be {expected}. Received: {found}"
+        received = "nothing" if value is None else json.dumps(value)
+        return _message(field, expected, received)
     if isinstance(schema, list):
         parts = [(f"{field}[{i}]", v, schema[0]) for i, v in enumerate(value)]
     elif isinstance(schema, Each):
@@ -146,6 +165,8 @@ def _problem(value: Any, schema: Any, field: str) -> str | None:
 
 
 def _inside(field: str, name: str) -> str:
+    if not _PLAIN.fullmatch(name):
+        return f"{field}[{reprlib.repr(name)}]"
     return f"{field}.{name}" if field else name
 
 

@@ -82,7 +82,9 @@ def fea_scatter(
     """Feature scattering: one step away from the clean batch as a whole.
 
     One step of size epsilon from a random start on the transport distance
-    between the clean and the perturbed batch; a smoothed outer loss.
+    between the clean and the perturbed batch; a smoothed outer loss. Weights
+    of examples count in the outer loss alone: every image has the same share
+    of the transport.
 
     Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
     Feature Scattering-based Adversarial Training, 2019.

@@ -72,6 +72,17 @@ def innermost(optimizer: Any) -> Any:
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
+def counter(optimizer: Any) -> Any:
+    """Returns the variable that counts the calls of `apply`.
+
+    Under `gradient_accumulation_steps`, `iterations` counts the updates.
+    """
+    inner = innermost(optimizer)
+    if inner.gradient_accumulation_steps is None:
+        return inner.iterations
+    return next(v for v in inner.variables if v.name == "iteration")
+
+
 def common_scale(optimizers: list[Any]) -> Any:
     """The factor of a loss whose gradients several optimisers share."""
     scales = [optimizer.scale_loss(_ONE) for optimizer in optimizers]

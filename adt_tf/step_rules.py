@@ -154,22 +154,29 @@ class Adam(StepRule):
     the gradient, and as long as the sign step.
 
     Args:
-        learning_rate: Length of a step in each coordinate.
+        learning_rate: Length of a step in each coordinate; None for a share
+            of epsilon.
         beta_1: Decay of the mean of the gradients.
         beta_2: Decay of the mean of their squares.
         epsilon: What keeps the quotient finite. A gradient that is c times
             ours beside 1e-8, such as that of a batch's mean, acts like
             epsilon = 1e-8 / c here.
+        share: The share of the threat model's epsilon that a step covers in
+            its norm, where `learning_rate` is None and all coordinates move.
     """
 
-    learning_rate: float
+    learning_rate: float | None
     beta_1: float = 0.0
     beta_2: float = 0.0
     epsilon: float = 1e-8
+    _: dataclasses.KW_ONLY
+    share: float = 1 / 4
 
     def __post_init__(self):
-        _check_positive("learning_rate", self.learning_rate)
+        if self.learning_rate is not None:
+            _check_positive("learning_rate", self.learning_rate)
         _check_positive("epsilon", self.epsilon)
+        _check_positive("share", self.share)
 
     def init(self, params):
         """Returns m = 0, v = 0 and each example's number of steps."""
@@ -191,11 +198,17 @@ class Adam(StepRule):
         first_scale = 1.0 - tf.pow(beta_1, count)
         second_scale = 1.0 - tf.pow(beta_2, count)
 
+        def rate(p):
+            if self.learning_rate is not None:
+                return self.learning_rate
+            whole = threat_model.norm(tf.ones_like(p[:1]))[0]
+            return self.share * threat_model.epsilon / whole
+
         def moved(p, m, v):
             ones = [1] * (len(p.shape) - 1)
             m /= tf.reshape(first_scale, [-1, *ones])
             v = threat_model.pooled(v / tf.reshape(second_scale, [-1, *ones]))
-            return p + self.learning_rate * m / (tf.sqrt(v) + self.epsilon)
+            return p + rate(p) * m / (tf.sqrt(v) + self.epsilon)
 
         params = map_structure(moved, params, first, second)
         return params, (first, second, count)
@@ -203,10 +216,13 @@ class Adam(StepRule):
     def describe(self, threat_model):
         """Names the rule with its numbers."""
         del threat_model
-        numbers = [self.learning_rate, self.beta_1, self.beta_2]
+        rate = f"{self.share:g} epsilon"
+        if self.learning_rate is not None:
+            rate = f"{self.learning_rate:g}"
+        numbers = [self.beta_1, self.beta_2]
         if self.epsilon != type(self).epsilon:
             numbers.append(self.epsilon)
-        return f"adam({', '.join(f'{number:g}' for number in numbers)})"
+        return f"adam({', '.join([rate, *(f'{n:g}' for n in numbers)])})"
 
 
 steepest = sign = Steepest

@@ -18,15 +18,20 @@ import keras
 import tensorflow as tf
 
 from adt_tf import checks, losses, optimizers, replication, seeds
+from adt_tf.accuracy import Accuracy, as_metrics
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
+from adt_tf.checks.arguments import error
+from adt_tf.fitting import FittedModel
 from adt_tf.kernels import winograd
+from adt_tf.saving import SavedModel
 
 # Streams of randomness that must not meet.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
 
 
-class AdversarialTrainer(keras.Model):
+@keras.saving.register_keras_serializable("adt_tf")
+class AdversarialTrainer(FittedModel, SavedModel):
     """Trains a classifier on the worst distributions that an attack finds.
 
         min_theta max_phi  mean_i E_{p_phi_i}[loss(x_i + delta, y_i; theta)]
@@ -48,15 +53,22 @@ class AdversarialTrainer(keras.Model):
     `epsilon_share`, a variable, is the share of epsilon that the attack may
     use, 1 unless `scale_epsilon` sets it, as a warm-up does.
 
+    Images, labels and outputs may have any form that Keras takes; see
+    docs/keras.md. Weights of examples and classes count in the outer problem:
+    a weight of 2 is the example twice in the batch's mean.
+
     Args:
         classifier: A Keras model from images in [0, 1] to logits; any such
             function where it is not trained.
         attack: The inner maximiser, of `adt_tf.attacks`.
-        loss: The outer loss, of `adt_tf.losses`.
+        loss: The outer loss, of `adt_tf.losses`; or a loss of Keras that
+            takes logits, or a function that `losses.get` takes.
         seed: Of all noise in training.
         outer_samples: Samples of the distribution in the outer step.
         train_classifier: False leaves the classifier as it is, in inference
             mode, and trains the attack's own networks against it.
+        clip_images: Whether images that leave the bounds of the threat model,
+            as augmentation may make them, are clipped rather than refused.
     """
 
     def __init__(
@@ -68,14 +80,12 @@ class AdversarialTrainer(keras.Model):
         seed: int = 0,
         outer_samples: int = 1,
         train_classifier: bool = True,
+        clip_images: bool = False,
     ):
         if not train_classifier and callable(classifier):
             classifier = _as_model(classifier)
         if not isinstance(classifier, keras.Model):
-            raise ValueError(
-                "Argument `classifier` must be a Keras model. Received: "
-                f"classifier={classifier!r}"
-            )
+            raise error("be a model of Keras 3", classifier=classifier)
         if not isinstance(attack, Attack):
             raise ValueError(
                 "Argument `attack` must be an attack such as "
@@ -107,10 +117,12 @@ class AdversarialTrainer(keras.Model):
         )
         self.classifier = classifier
         self.attack = attack
-        self.robust_loss = loss
+        self.robust_loss = losses.get(loss)
         self.seed = seed
         self.outer_samples = outer_samples
         self.train_classifier = train_classifier
+        self.clip_images = clip_images
+        self.built = classifier.built
         self.attack_networks = list(attack.networks)
         self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.epsilon_share = tf.Variable(1.0, trainable=False)
@@ -121,8 +133,19 @@ class AdversarialTrainer(keras.Model):
         }
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Returns the classifier's logits."""
+        """Returns what the classifier does."""
         return self.classifier(x, training=training)
+
+    def get_parts(self) -> dict[str, Any]:
+        """Returns the constructor's arguments other than the classifier."""
+        return {
+            "attack": self.attack,
+            "loss": self.robust_loss,
+            "seed": self.seed,
+            "outer_samples": self.outer_samples,
+            "train_classifier": self.train_classifier,
+            "clip_images": self.clip_images,
+        }
 
     def compile(
         self,
@@ -138,7 +161,9 @@ class AdversarialTrainer(keras.Model):
             optimizer: Of the classifier's weights, which descend.
             attack_optimizer: Of the attack's own weights, which ascend; by
                 default Adam(2e-4, beta_1=0.5). Unused where it has none.
-            metrics: Computed on the adversarial images.
+            metrics: Computed on the adversarial images: a list, one metric, or
+                a dictionary with the name of the output. They get labels in
+                the form that they have in the data.
             jit_compile: Whether XLA compiles the step of the inner problem.
                 "auto" does so on accelerators; on a CPU oneDNN is faster.
             **arguments: Further ones of `keras.Model.compile`, except `loss`.
@@ -149,12 +174,17 @@ class AdversarialTrainer(keras.Model):
                 "loss is given to `AdversarialTrainer(classifier, attack, "
                 "loss)`."
             )
+        metrics = as_metrics(metrics)
+        self._takes_any_labels = all(
+            isinstance(metric, Accuracy) for metric in metrics
+        )
         # The loop runs in graph mode around a step that XLA may compile, so
         # the train_step as a whole is not jitted.
+        self.jit_choice = jit_compile
         self.inner_jit_compile = use_xla(jit_compile)
         super().compile(
             optimizer=optimizer,
-            metrics=list(metrics or ()),
+            metrics=metrics,
             jit_compile=False,
             **arguments,
         )
@@ -173,16 +203,18 @@ class AdversarialTrainer(keras.Model):
         replicas = self.distribute_strategy.num_replicas_in_sync
         # A subclassed model has no weights before it has seen an image.
         if new and replicas == 1 and self.classifier.built:
-            self._build_optimizers()
-            shape = getattr(self.classifier, "output_shape", None)
-            if shape is not None:
+            self.build_optimizers()
+            classes = checks.num_classes(self.classifier)
+            # What a metric makes of labels depends on their form, unknown yet.
+            if classes is not None and self._takes_any_labels:
                 self.compute_metrics(
-                    None, tf.zeros([1], tf.int32), tf.zeros([1, shape[-1]])
+                    None, tf.zeros([1], tf.int32), tf.zeros([1, classes])
                 )
                 self.reset_metrics()
         return super().make_train_function(force)
 
-    def _build_optimizers(self) -> None:
+    def build_optimizers(self) -> None:
+        """Makes the variables of both optimisers."""
         parts = [(self.optimizer, self.classifier.trainable_variables)]
         if self.attack_networks:
             parts.append((self.attack_optimizer, self._attack_variables()))
@@ -219,7 +251,7 @@ class AdversarialTrainer(keras.Model):
             "optimizer": self.optimizer,
             "rollbacks": self.rollbacks,
         }
-        self._build_optimizers()
+        self.build_optimizers()
         if self.attack_networks:
             parts["attack_optimizer"] = self.attack_optimizer
             for i, network in enumerate(self.attack_networks):
@@ -246,8 +278,9 @@ class AdversarialTrainer(keras.Model):
         theta = theta if self.train_classifier else []
         phi = self._attack_variables()
         clock = self.optimizer if theta else self.attack_optimizer
+        clock = optimizers.counter(clock)
         seed = seeds.fold(seeds.make(self.seed), _TRAIN)
-        step = tf.convert_to_tensor(clock.iterations)
+        step = tf.convert_to_tensor(clock)
         seed = seeds.fold(seed, step)
         seed += tf.stack([0, tf.cast(self.rollbacks, tf.int32)])
         x, y, weights = self._unpack(data)
@@ -266,7 +299,7 @@ class AdversarialTrainer(keras.Model):
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
             penalty = tf.add_n(penalties) if penalties else 0.0
-            saddle = loss + tf.reduce_mean(batch.regularizer)
+            saddle = loss + _weighted_mean(batch.regularizer, weights)
             total = share * saddle + penalty / replicas
             scaled = scale * total
         gradients = tape.gradient(scaled, [*theta, *phi])
@@ -279,7 +312,7 @@ class AdversarialTrainer(keras.Model):
             self.attack_optimizer, [-g for g in ascent], phi, scale
         )
         # A step that loss scaling skips counts: data and noise go on.
-        clock.iterations.assign(step + 1)
+        clock.assign(step + 1)
         return self._report(
             attack, x, y, weights, loss + penalty, batch, outcome
         )
@@ -295,9 +328,19 @@ class AdversarialTrainer(keras.Model):
         )
         if outcome.clean_logits is None:
             clean = self.classifier(x, training=False)
-            outcome = outcome._replace(clean_logits=tf.cast(clean, tf.float32))
+            clean = checks.as_logits(clean, self.classifier)
+            outcome = outcome._replace(clean_logits=clean)
         loss = _weighted_mean(outcome.value, weights)
         return self._report(attack, x, y, weights, loss, batch, outcome)
+
+    def predict_step(self, data: Any) -> Any:
+        """Returns what the classifier does for images in any form."""
+        x = keras.utils.unpack_x_y_sample_weight(data)[0]
+        if isinstance(x, dict):
+            x = checks.unpack((x, x))[0]
+        outputs = self.classifier(self._images(x), training=False)
+        checks.assert_logits(checks.as_logits(outputs, self.classifier))
+        return outputs
 
     def _fast_forms(self) -> Any:
         """Returns the block in which the outer step is traced."""
@@ -308,17 +351,20 @@ class AdversarialTrainer(keras.Model):
         return contextlib.nullcontext()
 
     def _unpack(self, data):
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        if y is None:
-            raise ValueError(
-                "Adversarial training needs labels: pass a data set of "
-                "(image, label), or `fit(images, labels)`."
-            )
-        x, y = checks.as_batch(x, y)
-        x = checks.assert_images(x, self.attack.threat_model.bounds)
+        x, y, weights = checks.unpack(data)
+        x, y = checks.as_batch(x, y, self.attack.threat_model.bounds)
+        x = self._images(x)
+        classes = checks.num_classes(self.classifier)
+        if classes is not None:
+            y = checks.assert_labels(y, classes)
         if weights is not None:
             weights = tf.reshape(weights, [-1])
         return x, y, weights
+
+    def _images(self, x: Any) -> tf.Tensor:
+        bounds = self.attack.threat_model.bounds
+        x = checks.as_images(x, bounds)
+        return checks.assert_images(x, bounds, clip=self.clip_images)
 
     def _scaled_attack(self) -> Attack:
         """Returns the attack at the share of epsilon that is set."""
@@ -352,6 +398,7 @@ class AdversarialTrainer(keras.Model):
             y,
             training=training and self.train_classifier,
         )
+        outcome = losses.as_robust_loss(outcome, self.classifier, x_adv)
         # Before the update, so that nothing is lost where they fail.
         logits = checks.assert_logits(outcome.adversarial_logits)
         y = checks.assert_labels(y, logits.shape[-1])
@@ -369,19 +416,22 @@ class AdversarialTrainer(keras.Model):
         }
         if outcome.clean_logits is not None:
             predicted = tf.argmax(
-                outcome.clean_logits, axis=-1, output_type=y.dtype
+                outcome.clean_logits, axis=-1, output_type=tf.int32
             )
-            updates["clean_accuracy"] = tf.cast(predicted == y, tf.float32)
+            right = predicted == checks.classes_of(y)
+            updates["clean_accuracy"] = tf.cast(right, tf.float32)
         for name, value in updates.items():
             size = tf.shape(x)[0] if name == "loss" else None
             self.trackers[name].update_state(value, sample_weight=size)
-        repeated = tf.repeat(y, self.outer_samples)
+        # Whatever was built for the first time in this step.
+        self.built = True
+        repeated = tf.repeat(y, self.outer_samples, axis=0)
         if weights is not None:
             weights = tf.repeat(weights, self.outer_samples)
         results = self.compute_metrics(
             x,
             repeated,
-            tf.reshape(logits, [-1, logits.shape[-1]]),
+            self._predictions(tf.reshape(logits, [-1, logits.shape[-1]])),
             weights,
         )
         return {
@@ -389,6 +439,12 @@ class AdversarialTrainer(keras.Model):
             for name, result in results.items()
             if name not in self.trackers or name in updates
         }
+
+    def _predictions(self, logits: tf.Tensor) -> tf.Tensor:
+        """What metrics see: logits [n, classes], or the one logit [n, 1]."""
+        if checks.has_one_logit(self.classifier):
+            return logits[:, 1:]
+        return logits
 
 
 def _as_model(classifier: Any) -> keras.Model:
@@ -406,6 +462,9 @@ def _as_model(classifier: Any) -> keras.Model:
 
 
 def _weighted_mean(value: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    """The mean of values [batch, ...], each times its example's weight."""
     if weights is not None:
+        ones = [1] * (len(value.shape) - 1)
+        weights = tf.reshape(weights, [-1, *ones])
         value = value * tf.cast(weights, value.dtype)
     return tf.reduce_mean(value)

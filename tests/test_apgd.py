@@ -10,7 +10,7 @@ from adt_tf.attacks.autoattack_parts import apgd
 from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.threat_models import Linf
 from tests.support.graphs import kinds_of_solving
-from tests.support.models import make_linear
+from tests.support.models import make_binary, make_linear
 
 EPSILON = 0.1
 RECIPES = {"ce": apgd_ce, "t": apgd_t, "dlr": apgd_dlr}
@@ -615,7 +615,8 @@ def test_refuses_numbers_that_make_no_sense(key, value):
         apgd_t(EPSILON, **{key: value})
 
 
-def test_refuses_a_classifier_with_one_output():
-    x, y = random_images(2), np.zeros(2, "int32")
-    with pytest.raises(ValueError, match="at least two classes.*Dense"):
-        apgd_ce(EPSILON)(make_linear(num_classes=1), x, y)
+def test_one_logit_is_attacked_as_two():
+    x, y = random_images(2), np.array([0, 1], "int32")
+    attack = apgd_ce(EPSILON, num_steps=3)
+    one, two = (attack(model, x, y).x_adv for model in make_binary())
+    np.testing.assert_allclose(one, two, atol=1e-6)

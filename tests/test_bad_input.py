@@ -3,7 +3,8 @@
     python -m tests.test_bad_input          # the table, as Markdown
 
 The rows are in bad_library.py and bad_scripts.py, and the files that they
-name are made by bad_files.py.
+name are made by bad_files.py. Those of bad_weights.py, which the table ends
+with, are tested in test_bridge_hostile.py.
 """
 
 import contextlib
@@ -16,7 +17,15 @@ import tempfile
 
 import pytest
 
-from tests.support import bad_files, bad_library, bad_scripts, in_process
+from tests.support import (
+    bad_files,
+    bad_library,
+    bad_scripts,
+    bad_weights,
+    in_process,
+)
+
+WEIGHTS = {**bad_weights.ROWS, **bad_weights.GRAPHS}
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +116,7 @@ def test_document_has_every_row():
         (f"adt-{command[0]}", name, pattern)
         for name, (command, pattern) in bad_scripts.ROWS.items()
     ]
+    tested += [("weights", k, v[1]) for k, v in WEIGHTS.items()]
     assert [row[:2] for row in rows] == [[*row[:2]] for row in tested]
     assert f"What {len(rows)} bad inputs get" in text
     for (_, name, message), (_, _, pattern) in zip(rows, tested, strict=True):
@@ -131,11 +141,15 @@ def markdown(folder):
         done = in_process.run(*command_of(command, folder))
         message = done.stderr.splitlines()[-1]
         yield row(f"adt-{command[0]}", name, message)
+    for name, (call, _) in WEIGHTS.items():
+        yield row("weights", name, message_of(call, folder))
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as path:
         with contextlib.redirect_stdout(sys.stderr):  # TFDS tells what it makes
             folder = bad_files.make(pathlib.Path(path))
+            (folder / "weights").mkdir()
+            bad_weights.make(folder / "weights")
         for line in markdown(folder):
             print(line)

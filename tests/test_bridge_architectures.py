@@ -5,9 +5,6 @@ bridge_references.py: RobustBench's own classes, and the authors' layouts, with
 weights that follow from their names.
 """
 
-import ast
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -17,8 +14,7 @@ from adt_tf import networks
 from adt_tf.serving.bridge import architectures, layouts
 from tests.support import reference_weights
 
-DATA = pathlib.Path(__file__).parent / "data" / "bridge"
-OUTPUTS = np.load(DATA / "outputs.npz")
+OUTPUTS = reference_weights.outputs()
 NAMES = sorted({name.split("/")[0] for name in OUTPUTS.files})
 
 # Where the names in a state dict do not tell the whole architecture.
@@ -32,18 +28,6 @@ RECOGNIZED = {
     "dm-wrn-10-1-cifar100": "dm-wrn-10-1",
     "dm-wrn-10-1-relu": "dm-wrn-10-1",
 }
-
-
-def shapes(name):
-    lines = (str(line).split(" ", 1) for line in OUTPUTS[f"{name}/names"])
-    return {entry: tuple(ast.literal_eval(shape)) for entry, shape in lines}
-
-
-def state_dict(name):
-    return {
-        entry: reference_weights.weight(entry, shape)
-        for entry, shape in shapes(name).items()
-    }
 
 
 def channels_last(array):
@@ -84,7 +68,9 @@ SLOW = ("resnet34", "preact_resnet34")
     ],
 )
 def test_outputs_and_gradients_are_torch_s(name):
-    model = architectures.build(state_dict(name), GIVEN.get(name))
+    model = architectures.build(
+        reference_weights.state_dict(name), GIVEN.get(name)
+    )
     outputs, gradients = outputs_and_gradients(model)
     expected = channels_last(OUTPUTS[f"{name}/outputs"])
     if outputs.ndim == 4:
@@ -98,7 +84,7 @@ def test_outputs_and_gradients_are_torch_s(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_names_tell_the_architecture(name):
-    found = layouts.recognize(shapes(name))
+    found = layouts.recognize(reference_weights.shapes(name))
     if name in ("preact_resnet18-bare", "preact_resnet18-raw"):
         assert found == ["preact_resnet18", "preact_resnet18-raw"]
     else:
@@ -122,7 +108,7 @@ def logits(model):
 
 @pytest.mark.parametrize("prefix", ["module.", "model.", "module.model.0."])
 def test_prefixes_make_no_difference(prefix):
-    arrays = state_dict("wrn-10-2")
+    arrays = reference_weights.state_dict("wrn-10-2")
     expected = OUTPUTS["wrn-10-2/outputs"]
     for architecture in (None, "wrn-10-2"):
         model = architectures.build(renamed(arrays, prefix), architecture)
@@ -131,7 +117,7 @@ def test_prefixes_make_no_difference(prefix):
 
 def test_the_copy_that_is_saved_with_an_attacker_is_dropped():
     """MadryLab's `robustness` saves model, attacker.model and normalizer."""
-    arrays = state_dict("wrn-10-2")
+    arrays = reference_weights.state_dict("wrn-10-2")
     saved = {
         **renamed(arrays, "module.model."),
         **renamed(arrays, "module.attacker.model."),
@@ -151,7 +137,7 @@ def test_the_copy_that_is_saved_with_an_attacker_is_dropped():
 )
 def test_mean_and_deviation_among_the_buffers(names):
     """The same as images normalised outside."""
-    arrays = state_dict("wrn-10-2")
+    arrays = reference_weights.state_dict("wrn-10-2")
     plain = architectures.build(arrays)
     prefix = "1." if "0" in names[0] else "model."
     mean = np.float32([0.5, 0.4, 0.3]).reshape(1, 3, 1, 1)
@@ -169,7 +155,7 @@ def test_mean_and_deviation_among_the_buffers(names):
 
 
 def test_a_model_of_the_bridge_is_plain_keras(tmp_path):
-    arrays = state_dict("dm-wrn-10-1-relu")
+    arrays = reference_weights.state_dict("dm-wrn-10-1-relu")
     model = architectures.build(arrays, "dm-wrn-10-1-relu")
     model.save(tmp_path / "a.keras")
     loaded = keras.saving.load_model(tmp_path / "a.keras")
@@ -179,7 +165,7 @@ def test_a_model_of_the_bridge_is_plain_keras(tmp_path):
 
 
 def test_all_problems_are_listed_at_once():
-    arrays = state_dict("wrn-10-2")
+    arrays = reference_weights.state_dict("wrn-10-2")
     del arrays["fc.bias"], arrays["block2.layer.0.bn1.running_mean"]
     arrays["conv1.weight"] = arrays["conv1.weight"][:, :, :1]
     arrays["head.weight"] = np.zeros(3)
@@ -194,13 +180,14 @@ def test_all_problems_are_listed_at_once():
 
 
 def test_another_architecture_than_the_file_s():
+    arrays = reference_weights.state_dict("wrn-10-2")
     with pytest.raises(ValueError, match="of another shape: .*for") as error:
-        architectures.build(state_dict("wrn-10-2"), "wrn-10-1")
+        architectures.build(arrays, "wrn-10-1")
     assert str(error.value).count(" for ") > 20
 
 
 def test_weights_that_are_not_finite():
-    arrays = state_dict("wrn-10-2")
+    arrays = reference_weights.state_dict("wrn-10-2")
     arrays["fc.weight"][3, 5] = np.nan
     with pytest.raises(ValueError, match="Not finite: fc.weight"):
         architectures.build(arrays)
@@ -215,7 +202,7 @@ def test_names_that_leave_a_choice():
     with pytest.raises(
         ValueError, match="preact_resnet18, preact_resnet18-raw"
     ):
-        architectures.build(state_dict("preact_resnet18-raw"))
+        architectures.build(reference_weights.state_dict("preact_resnet18-raw"))
 
 
 @pytest.mark.parametrize("name", ["vgg16", "wrn", "resnet101", ""])

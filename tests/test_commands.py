@@ -7,12 +7,16 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
+import tensorflow as tf
+from absl import flags
 
 import adt_tf
-from adt_tf.cli import evaluate, export, lint, report, reproduce, train
+from adt_tf.cli import command as commands
+from adt_tf.cli import evaluate, export, limits, lint, report, reproduce, train
 from adt_tf.runs.config import Config
 from tests.support import in_process
 
@@ -75,7 +79,8 @@ def test_help_lists_the_flags_that_a_command_takes():
         label = f"--[no]{field.name}:" if is_switch else f"--{field.name}:"
         assert label in helps["train"]
         is_shown = field.name in (
-            ["dataset", "data_dir", "download", "epsilon", "seed"]
+            ["dataset", "data_dir", "download", "norm", "epsilon", "seed"]
+            + ["image_size", "architecture"]
         )
         assert (label in helps["lint"]) == is_shown
     assert "--train_examples:" in helps["evaluate"]
@@ -148,6 +153,7 @@ def test_a_death_in_the_import_is_told(end, tmp_path):
     )
     assert code == {"abort()": -6, "_exit(3)": 3}.get(end, -9)
     assert "no such instruction\n" in told
+    assert "ended while it imported TensorFlow" in told.splitlines()[-1]
 
 
 def test_an_import_that_fails_is_told(tmp_path):
@@ -159,6 +165,7 @@ def test_an_import_that_fails_is_told(tmp_path):
     assert code == 1
     assert told.index("a library is missing") < told.index("Traceback")
     assert told.rstrip().endswith("ImportError: libmissing.so")
+    assert "ended while" not in told
 
 
 def test_what_an_import_that_succeeds_says_is_not_told(tmp_path):
@@ -262,3 +269,130 @@ def test_type_checkers_see_every_name():
         if not name.startswith("__"):
             assert getattr(adt_tf, name) is space[name]
     assert set(adt_tf.__all__) | set(adt_tf._MODULES) <= set(space)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nobody_reads_the_help(unbuffered):
+    """As in `adt-train --help | head -1`."""
+    process = start("train", "--help", PYTHONUNBUFFERED=unbuffered)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(20) == 0
+
+
+def limited(command, *arguments, **limits):
+    """Runs a command as after `ulimit`; returns its code and its errors."""
+
+    def set_limits():
+        for name, value in limits.items():
+            resource.setrlimit(getattr(resource, name), (value, value))
+
+    done = subprocess.run(
+        [sys.executable, f"scripts/{command}.py", *map(str, arguments)],
+        cwd=ROOT,
+        preexec_fn=set_limits,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "limits, option",
+    [({"RLIMIT_AS": 1_500_000 << 10}, "-v"), ({"RLIMIT_DATA": 1 << 29}, "-d")],
+)
+def test_too_little_memory_is_told_before_the_import(limits, option, tmp_path):
+    code, told = limited("train", f"--workdir={tmp_path}/run", **limits)
+    assert code == 1 and len(told.splitlines()) == 1
+    assert f"ulimit {option} unlimited" in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_threads_are_told(monkeypatch):
+    running = []
+
+    def start_one(self):
+        if len(running) == 5:
+            raise RuntimeError("can't start new thread")
+        running.append(self)
+        thread_start(self)
+
+    thread_start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    with pytest.raises(ValueError, match="Only 5 further threads .*ulimit -u"):
+        limits.check_limits()
+    assert not any(thread.is_alive() for thread in running)
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (MemoryError(), "not enough memory"),
+        (
+            tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"),
+            "not enough memory",
+        ),
+        (
+            RuntimeError("Error parsing: Arena alloc failed\nx"),
+            "not enough mem",
+        ),
+        (BrokenPipeError(32, "Broken pipe"), "Nobody reads the output"),
+    ],
+)
+def test_errors_that_become_one_line(error, words, monkeypatch, capsys):
+    def work():
+        raise error
+
+    monkeypatch.setattr(sys, "argv", ["adt-test"])
+    with pytest.raises(SystemExit) as end:
+        commands.run("adt-test", "Fails.", flags.FlagValues(), work)
+    assert end.value.code.startswith("error: ") and words in end.value.code
+    assert "\n" not in end.value.code
+
+
+def test_what_the_encoding_lacks_is_escaped():
+    """As the bytes of an odd path, or a bar of progress."""
+    source = (
+        "import sys\n"
+        "from absl import flags\n"
+        "from adt_tf.cli import command\n"
+        "sys.argv = ['adt-test']\n"
+        "def work():\n"
+        "    print('\\u2501', '\\udcff')\n"
+        "command.run('adt-test', 'Works.', flags.FlagValues(), work)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"\\u2501 \\udcff\n"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_standard_stream_that_is_closed(number, tmp_path):
+    """A file that is opened then must not take its place."""
+    source = (
+        "import os, sys\n"
+        f"os.close({number})\n"
+        "from absl import flags\n"
+        "from adt_tf.cli import command\n"
+        f"sys.argv = ['adt-test']\n"
+        "def work():\n"
+        f"    file = open({str(tmp_path / 'mine')!r}, 'w')\n"
+        "    print('out'); print('err', file=sys.stderr)\n"
+        "    os.write(1, b'out'), os.write(2, b'err'), sys.stdin.read()\n"
+        "    file.write(str(file.fileno() > 2))\n"
+        "command.run('adt-test', 'Works.', flags.FlagValues(), work)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", source],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    assert (tmp_path / "mine").read_text() == "True"

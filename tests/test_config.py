@@ -17,13 +17,19 @@ FLOATS = [name for name, field in FIELDS.items() if "float" in field.type]
 #: Another value than the default, for every field.
 CHANGED = {
     "dataset": "my data.npz",
+    "image_size": (24, 32),
     "data_dir": "/data/with=equals",
     "download": True,
     "train_examples": 100,
     "validation_examples": 10,
     "augment": False,
-    "network": "wrn-10-1",
+    # No such network, but one that goes with all the others.
+    "network": "keras:my weights.pt",
+    "architecture": "wrn-10-1",
+    "weights": "imagenet",
+    "frozen_layers": 3,
     "method": "at_pgd",
+    "norm": "l2",
     "epsilon": 1 / 3,
     "num_steps": 3,
     "step_size": 1e-300,
@@ -78,7 +84,7 @@ def test_flags_and_back():
 
 
 def test_defaults_are_those_of_before():
-    """flags.txt of a run that was given no flag, as it has always been."""
+    """flags.txt of a run that was given no flag."""
     assert Config().to_flags().split() == [
         "--batch_size=64",
         "--checkpoint_minutes=10.0",
@@ -90,6 +96,8 @@ def test_defaults_are_those_of_before():
         "--epochs=30",
         "--epsilon=0.03137254901960784",
         "--epsilon_warmup=0",
+        "--frozen_layers=0",
+        "--image_size=",
         "--jit_compile=auto",
         "--nokeep_best",
         "--keep_checkpoints=2",
@@ -97,6 +105,7 @@ def test_defaults_are_those_of_before():
         "--method=adt_exp",
         "--momentum=0.9",
         "--network=small_cnn",
+        "--norm=linf",
         "--on_nonfinite=stop",
         "--outer_samples=1",
         "--precision=float32",
@@ -219,8 +228,9 @@ def test_what_decides_a_run():
         "on_nonfinite",
     }
     for name in FIELDS:
-        # --keep_best needs some of them.
-        other = 11 if name == "validation_examples" else getattr(Config(), name)
+        # --keep_best needs some of them, --architecture a file.
+        others = {"validation_examples": 11, "network": "keras:other.pt"}
+        other = others.get(name, getattr(Config(), name))
         other = dataclasses.replace(config, **{name: other})
         is_same = config.deciding_flags() == other.deciding_flags()
         assert is_same == (name in undecided), name
@@ -257,6 +267,18 @@ def test_a_workdir_is_claimed_once(tmp_path):
     (full / "thesis.tex").write_text("mine")
     with pytest.raises(ValueError, match="is no run's workdir"):
         claim(full, config)
+
+
+def test_a_run_of_a_version_that_did_not_know_a_flag_goes_on(tmp_path):
+    workdir, config = tmp_path / "run", Config(seed=3)
+    claim(workdir, config)
+    path = workdir / "flags.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(x for x in lines if not x.startswith("--norm")))
+    claim(workdir, config)
+    with pytest.raises(ValueError, match="holds another configuration") as told:
+        claim(workdir, dataclasses.replace(config, norm="l2", epsilon=0.5))
+    assert "--norm=linf" in str(told.value)
 
 
 def test_flags_of_a_workdir_are_read_back(tmp_path):

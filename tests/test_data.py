@@ -214,12 +214,13 @@ def prepared(tmp_path_factory):
 
     good = {
         "image": tfds.features.Image(shape=(4, 4, 3)),
-        "label": tfds.features.ClassLabel(num_classes=7),
+        "label": tfds.features.ClassLabel(names=list("abcdefg")),
         "id": np.int64,
     }
     store("tiny", "1.9.0", good, 3)
     store("tiny", "1.10.0", good, 20)
-    store("other", "2.0.0", good, 9, config="some_config")
+    unnamed = good | {"label": tfds.features.ClassLabel(num_classes=7)}
+    store("other", "2.0.0", unnamed, 9, config="some_config")
     store(
         "unsized",
         "1.0.0",
@@ -238,6 +239,7 @@ def test_tfds_reads_the_newest_version(prepared, no_network):
     assert train.images.dtype == np.uint8
     np.testing.assert_array_equal(train.images, images)
     np.testing.assert_array_equal(train.labels, np.arange(20) % 3)
+    assert train.class_names == tuple("abcdefg")
     np.testing.assert_array_equal(test.images, images[:5])
 
 
@@ -256,7 +258,8 @@ def test_tfds_validation_and_limits(prepared, no_network):
 
 def test_tfds_config_and_default_folder(prepared, no_network, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", prepared[0])
-    assert len(data.load("other/some_config")) == 9
+    other = data.load("other/some_config")
+    assert len(other) == 9 and other.class_names == tuple("0123456")
     # Prepared data is read, not fetched again.
     assert len(data.load("other/some_config", download=True)) == 9
 

@@ -105,6 +105,7 @@ def run_mirrored(path, flags, **environment):
     return largest_difference(one, two)
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_weights_of_one(tmp_path):
     """Two steps, with validation."""
     flags = [

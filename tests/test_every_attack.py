@@ -8,66 +8,55 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks, configs
+from adt_tf import attacks, configs, seeds
+from adt_tf.threat_models import L2
+from tests.support import graphs
 from tests.support.models import make_convolutional, make_linear, predicted
+from tests.support.tables import (
+    CLIMBING,
+    STRONG,
+    THREAT_MODELS,
+    make_attack,
+    targets,
+)
 
 EPSILON = 0.1
-GRADIENT_ATTACKS = {
-    "fgsm": attacks.fgsm,
-    "pgd": attacks.pgd,
-    "mim": attacks.mim,
-    "cw": attacks.cw,
-    "exp": attacks.exp,
-    "pgd x3": lambda e: attacks.Restarts(attacks.pgd(e), 3),
-    "apgd_ce": lambda e: attacks.apgd_ce(e, num_steps=30),
-    "apgd_dlr": lambda e: attacks.apgd_dlr(e, num_steps=30),
-    "apgd_t": lambda e: attacks.apgd_t(e, num_steps=30, num_targets=2),
-}
 
 
-def targets(shape, num_classes):
-    generator = np.random.default_rng(9)
-    x = generator.uniform(size=(40, *shape)).astype("float32")
-    return x, (np.arange(40) % num_classes).astype("int32")
-
-
-def generated(function):
-    return lambda e: function(e, input_shape=(8, 8, 1), width_factor=0.03125)
-
-
-ATTACKS = {
-    **GRADIENT_ATTACKS,
-    "fea": lambda e: attacks.fea(
-        e, targets=targets((8, 8, 1), 10), num_targets=3, num_steps=10
-    ),
-    "spsa": lambda e: attacks.spsa(
-        e, num_samples=64, num_steps=20, learning_rate=0.03
-    ),
-    "fab_t": lambda e: attacks.fab_t(e, num_steps=20, num_targets=3),
-    "square": lambda e: attacks.square(e, num_queries=200),
-    "transfer": lambda e: attacks.Transfer(
-        make_convolutional(1), attacks.pgd(e)
-    ),
-    "exp_am": generated(attacks.exp_am),
-    "imp_am": generated(attacks.imp_am),
-    "l2l": generated(attacks.l2l),
-}
+def make(name, ball):
+    return make_attack(name, ball, many=True)
 
 
 @functools.cache
-def built(name):
+def built(name, ball="Linf"):
     """An attack that all tests share, so that it is traced once for them."""
-    return ATTACKS[name](EPSILON)
+    return make(name, THREAT_MODELS[ball])
 
 
-@pytest.fixture(scope="module", params=ATTACKS)
+def in_every_norm(names):
+    return [(name, ball) for ball in THREAT_MODELS for name in names]
+
+
+def compiled():
+    """XLA takes seconds for each attack: the second norm is a slow test."""
+    return [
+        pytest.param(pair, marks=[pytest.mark.slow] * (pair[1] != "Linf"))
+        for pair in in_every_norm(STRONG)
+    ]
+
+
+def label(pair):
+    return f"{pair[1]}-{pair[0]}"
+
+
+@pytest.fixture(scope="module", params=in_every_norm(STRONG), ids=label)
 def attack(request):
-    return built(request.param)
+    return built(*request.param)
 
 
-@pytest.fixture(scope="module", params=GRADIENT_ATTACKS)
+@pytest.fixture(scope="module", params=in_every_norm(CLIMBING), ids=label)
 def gradient_attack(request):
-    return built(request.param)
+    return built(*request.param)
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +65,42 @@ def convolutional():
     return make_convolutional()
 
 
+def radius(attack):
+    return attack.threat_model.epsilon
+
+
+def lengths(attack, delta):
+    """The norm of each perturbation, by NumPy."""
+    order = 2 if isinstance(attack.threat_model, L2) else np.inf
+    flat = np.reshape(delta, [-1, np.prod(np.shape(delta)[-3:])])
+    return np.linalg.norm(flat.astype("float64"), order, axis=-1)
+
+
 def losses(classifier, x, y):
     logits = classifier(x, training=False)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits).numpy()
+
+
+def assert_alike(classifier, y, one, other, share):
+    """The same images, but for few that part, whose verdicts are the same.
+
+    Convolutions of other batch sizes round differently, which may flip the
+    sign of a gradient that is zero to rounding, or a decision of APGD.
+    """
+    close = np.isclose(one, other, atol=1e-4)
+    if close.mean() > share:
+        return
+    parted = ~close.reshape(len(one), -1).all(axis=-1)
+    assert parted.mean() < 0.5
+    wrong = [predicted(classifier, x_adv) != y for x_adv in (one, other)]
+    np.testing.assert_array_equal(*wrong)
 
 
 def test_stays_in_the_ball_and_the_box(attack, convolutional, images):
     x, y = images
     x = np.round(x)  # every pixel at a bound of the box
     x_adv = attack(convolutional, x, y).x_adv.numpy()
-    assert np.abs(x_adv - x).max() <= EPSILON + 1e-6
+    assert lengths(attack, x_adv - x).max() <= radius(attack) * (1 + 1e-5)
     assert x_adv.min() >= 0 and x_adv.max() <= 1
     attack.threat_model.check(x, x_adv)
 
@@ -111,10 +126,35 @@ def test_raises_the_loss(gradient_attack, convolutional, images):
     assert attacked.mean() > clean.mean() + 0.05
 
 
-def test_epsilon_0_is_the_identity(convolutional, images, request):
-    for name in ATTACKS:
-        x_adv = ATTACKS[name](0.0)(convolutional, *images).x_adv
+@pytest.mark.parametrize("ball", THREAT_MODELS)
+def test_epsilon_0_is_the_identity(ball, convolutional, images):
+    nothing = THREAT_MODELS[ball].with_epsilon(0.0)
+    for name in STRONG:
+        attack = make_attack(name, nothing)
+        with graphs.run_eagerly():
+            x_adv = attack(convolutional, *images).x_adv
         np.testing.assert_array_equal(x_adv, images[0], err_msg=name)
+
+
+@pytest.mark.parametrize("ball", THREAT_MODELS)
+@pytest.mark.parametrize("name", ["pgd", "mim", "cw"])
+def test_more_steps_never_help_the_defender(name, ball, convolutional, images):
+    """The steps of the shorter attack are the first ones of the longer."""
+    x, y = images
+    recipe, threat_model = getattr(attacks, name), THREAT_MODELS[ball]
+    few, many = (
+        recipe(threat_model, num_steps=num_steps, step_size=0.02)
+        for num_steps in (2, 6)
+    )
+    objective = many.objective(
+        convolutional, tf.constant(x), tf.constant(y), seed=seeds.make(0)
+    )
+    values = [
+        objective(attack(convolutional, x, y).x_adv[:, tf.newaxis])[0].numpy()
+        for attack in (few, many)
+    ]
+    assert (values[1] >= values[0] - 1e-6).all()
+    assert values[1].sum() > values[0].sum()
 
 
 def test_what_is_already_wrong_stays_wrong(attack, convolutional, images):
@@ -138,16 +178,17 @@ def test_result_does_not_depend_on_the_batch(attack, convolutional, images):
     whole = attack(convolutional, x, y, seed=1).x_adv.numpy()
     order = np.array([7, 2, 9])
     part = attack(convolutional, x[order], y[order], seed=1).x_adv.numpy()
-    # Convolutions of other batch sizes round differently, which may flip the
-    # sign of a gradient that is zero to rounding.
-    close = np.isclose(part, whole[order], atol=1e-4)
-    assert close.mean() > 0.99
+    assert_alike(convolutional, y[order], part, whole[order], 0.99)
 
 
-def test_xla_and_graph_agree(attack, convolutional, images):
-    plain = attack(convolutional, *images, jit_compile=False).x_adv.numpy()
-    compiled = attack(convolutional, *images, jit_compile=True).x_adv.numpy()
-    assert np.isclose(plain, compiled, atol=1e-4).mean() > 0.98
+@pytest.mark.parametrize("pair", compiled(), ids=label)
+def test_xla_and_graph_agree(pair, convolutional, images):
+    attack = built(*pair)
+    plain, by_xla = (
+        attack(convolutional, *images, jit_compile=jit_compile).x_adv.numpy()
+        for jit_compile in (False, True)
+    )
+    assert_alike(convolutional, images[1], by_xla, plain, 0.98)
 
 
 def test_classifier_is_untouched(attack, convolutional, images):
@@ -158,28 +199,25 @@ def test_classifier_is_untouched(attack, convolutional, images):
 
 
 def test_reaches_the_closed_form_on_a_linear_classifier(gradient_attack):
-    attack = gradient_attack
-    # With two classes the worst perturbation is epsilon * sign of the
-    # difference of the weights, clipped to the box.
+    """With two classes the most to gain is epsilon times the dual norm.
+
+    Of the difference of the weights, where the box is out of reach.
+    """
+    attack, epsilon = gradient_attack, radius(gradient_attack)
     classifier = make_linear(num_classes=2)
     generator = np.random.default_rng(3)
-    x = generator.uniform(size=(20, 4, 4, 1)).astype("float32")
+    x = 0.5 + generator.uniform(-0.02, 0.02, size=(20, 4, 4, 1))
+    x = x.astype("float32")
     y = generator.integers(0, 2, 20).astype("int32")
     kernel, _ = classifier.get_weights()
-    towards = (kernel[:, 1] - kernel[:, 0]).reshape(4, 4, 1)
-    direction = np.where(y == 0, 1.0, -1.0)[:, None, None, None] * towards
-    best = np.clip(x + EPSILON * np.sign(direction), 0, 1)
+    towards = kernel[:, 1] - kernel[:, 0]
+    dual = 2 if isinstance(attack.threat_model, L2) else 1
+    most = epsilon * np.linalg.norm(towards, dual)
     x_adv = attack(classifier, x, y).x_adv.numpy()
-
-    def margin(images):
-        logits = images.reshape(len(images), -1) @ kernel
-        return np.where(
-            y == 0, logits[:, 1] - logits[:, 0], logits[:, 0] - logits[:, 1]
-        )
-
-    reached = (margin(x_adv) - margin(x)) / (margin(best) - margin(x))
-    # A squashed Gaussian has its mass close to the corner, not on it.
-    floor = 0.97 if attack.name.startswith("EXP") else 0.9999
+    gain = (x_adv - x).reshape(20, -1) @ towards
+    reached = np.where(y == 0, gain, -gain) / most
+    # A squashed Gaussian has its mass close to the surface, not on it.
+    floor = 0.97 if attack.name.startswith("EXP") else 0.999
     assert reached.min() > floor
     assert reached.max() < 1.0001
 
@@ -231,7 +269,7 @@ def test_fea_reaches_the_closed_form_on_linear_features():
     assert reached.min() > 0.95 and reached.max() < 1.0001
 
 
-@pytest.mark.parametrize("name", [*GRADIENT_ATTACKS, "fab_t"])
+@pytest.mark.parametrize("name", [*CLIMBING, "fab_t"])
 def test_a_slope_that_is_no_number_is_taken_for_zero(name, images):
     # The slope of sqrt(x^2) is NaN at 0, where one pixel of each image is.
     attack = built(name)
@@ -292,7 +330,7 @@ def test_returns_a_tfp_distribution(attack, convolutional, images):
     p = attack.distribution(convolutional, *images)
     samples = p.sample(3, seed=1)
     assert samples.shape == (3, 12, 8, 8, 1)
-    assert np.abs(samples).max() <= EPSILON + 1e-6
+    assert lengths(attack, samples).max() <= radius(attack) * (1 + 1e-5)
     assert p.log_prob(samples).shape == (3, 12)
 
 
@@ -373,8 +411,11 @@ def test_different_attacks_are_told_apart():
             attacks.exp(0.1, entropy_weight=1.0, entropy_reduction="sum"),
         ),
         *(
-            (make(0.1, **shape), make(0.1, entropy_reduction="sum", **shape))
-            for make in (attacks.exp_am, attacks.imp_am)
+            (
+                recipe(0.1, **shape),
+                recipe(0.1, entropy_reduction="sum", **shape),
+            )
+            for recipe in (attacks.exp_am, attacks.imp_am)
         ),
         (
             attacks.fea(0.1, targets=pool),
@@ -387,8 +428,8 @@ def test_different_attacks_are_told_apart():
         (attacks.pgd(0.1), attacks.pgd(0.1, last_iterate=True)),
         (attacks.exp(0.1), attacks.exp(0.1, adam_epsilon=1.28e-7)),
         *(
-            (make(0.1, **more), make(0.1, entropy="gaussian", **more))
-            for make, more in ((attacks.exp, {}), (attacks.exp_am, shape))
+            (recipe(0.1, **more), recipe(0.1, entropy="gaussian", **more))
+            for recipe, more in ((attacks.exp, {}), (attacks.exp_am, shape))
         ),
         (
             attacks.l2l(0.1, **shape),

@@ -8,28 +8,18 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import methods
 from tests.support.models import make_convolutional
+from tests.support.tables import METHODS, make_method
 
 EPSILON = 0.1
-GENERATED = {"input_shape": (8, 8, 1), "width_factor": 1 / 32}
-METHODS = {
-    "standard": {},
-    "at_fgsm": {},
-    "at_pgd": {},
-    "alp": {},
-    "fea_scatter": {},
-    "trades": {"num_steps": 3},
-    "l2l": GENERATED,
-    "adt_exp": {"num_steps": 2, "num_samples": 2},
-    "adt_exp x trades": {"num_steps": 2, "num_samples": 2, "beta": 6.0},
-    "adt_exp_am": GENERATED,
-    "adt_exp_am x trades": {**GENERATED, "beta": 6.0},
-    "adt_imp_am": GENERATED,
-    "adt_imp_am x trades": {**GENERATED, "beta": 6.0},
-}
+# TRADES' loss around an attack that has its own test is a slow test.
+MOST = [
+    pytest.param(name, marks=[pytest.mark.slow] * (" x " in name))
+    for name in METHODS
+]
 
 
 def make_trainer(name, jit_compile=False, seed=0):
-    method = methods.get(name.split(" ")[0], epsilon=EPSILON, **METHODS[name])
+    method = make_method(name, EPSILON)
     trainer = adt_tf.AdversarialTrainer(
         make_convolutional(), method.attack, method.loss, seed=seed
     )
@@ -44,7 +34,7 @@ def weights_of(trainer):
     return [w for model in models for w in model.get_weights()]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MOST)
 def test_two_steps_with_and_without_xla(name, images):
     start = weights_of(make_trainer(name))
     ends = []
@@ -72,7 +62,7 @@ def test_inner_problem_touches_nothing(name, images):
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MOST)
 def test_saved_reloaded_and_gone_on_alike(name, images, tmp_path):
     """Also shows that the same seed gives the same bits."""
     trainer = make_trainer(name)

@@ -5,21 +5,19 @@ import shutil
 
 import pytest
 
+from adt_tf import data
 from adt_tf.runs import export_job
-from adt_tf.runs.config import Config
 from adt_tf.serving import saved_model
 from tests.support.models import make_convolutional
 
-CONFIG = Config(dataset="digits")
+TEST = data.load("digits", split="test")
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A finished run with its SavedModel."""
-    path = tmp_path_factory.mktemp("runs") / "run"
-    path.mkdir()
-    make_convolutional().save(path / "classifier.keras")
-    export_job.export(path, CONFIG)
+    """A SavedModel."""
+    path = tmp_path_factory.mktemp("runs") / "saved_model"
+    export_job.export(make_convolutional(), TEST, path)
     return path
 
 
@@ -31,7 +29,7 @@ def test_another_process_is_faster(
 
     def copy():
         if not target.exists():
-            shutil.copytree(exported / "saved_model", target)
+            shutil.copytree(exported, target)
 
     def export(*arguments):
         copy()
@@ -47,7 +45,7 @@ def test_another_process_is_faster(
     else:
         original = os.replace
         monkeypatch.setattr("os.replace", replace)
-    export_job.export(exported, CONFIG, output=target)
+    export_job.export(make_convolutional(), TEST, target)
     out = capsys.readouterr().out
     assert "is there already; it is checked" in out
     assert "largest logit error" in out
@@ -55,8 +53,6 @@ def test_another_process_is_faster(
 
 
 def test_the_export_of_another_classifier_is_refused(exported, tmp_path):
-    (tmp_path / "run").mkdir()
-    shutil.copytree(exported / "saved_model", tmp_path / "run" / "saved_model")
-    make_convolutional(1).save(tmp_path / "run" / "classifier.keras")
+    shutil.copytree(exported, tmp_path / "saved_model")
     with pytest.raises(ValueError, match="serves other results"):
-        export_job.export(tmp_path / "run", CONFIG)
+        export_job.export(make_convolutional(1), TEST, tmp_path / "saved_model")

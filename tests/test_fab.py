@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from adt_tf import attacks, seeds
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
 from adt_tf.threat_models import Linf, planes
-from tests.support.models import make_linear
+from tests.support.models import make_binary, make_linear
 
 step_to_plane = functools.partial(planes.shortest_steps, pace=tf.ones_like)
 
@@ -299,12 +299,11 @@ def test_each_part_is_the_target_of_the_next_logit(num_classes):
     assert find.experimental_get_tracing_count() == 1
 
 
-def test_one_class_is_refused():
-    classifier = make_linear(num_classes=1)
-    with pytest.raises(ValueError, match="two classes or more.*Received"):
-        fab_t(0.1).closest(
-            classifier, np.zeros((1, 4, 4, 1), "float32"), np.array([0])
-        )
+def test_one_logit_is_attacked_as_two():
+    x, y = np.full((2, 4, 4, 1), 0.5, "float32"), np.array([0, 1])
+    attack = fab_t(0.1, num_steps=3)
+    one, two = (attack.closest(model, x, y)[1] for model in make_binary())
+    np.testing.assert_allclose(one, two, atol=1e-6)
 
 
 def test_a_misclassified_image_is_its_own_closest():

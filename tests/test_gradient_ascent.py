@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import attacks, objectives, seeds, step_rules
+from adt_tf import attacks, gradients, objectives, seeds, step_rules
 from adt_tf.attacks import GradientAscent
 from adt_tf.distributions import Dirac, TanhGaussian
 from adt_tf.threat_models import Linf
@@ -107,7 +107,7 @@ def test_samples_in_pieces_give_the_same_result(sample_chunk, jit_compile):
             rule,
             num_steps=3,
             num_samples=6,
-            sample_chunk=chunk,
+            gradient=gradients.backpropagation(chunk),
             entropy_weight=0.01,
         )
         for chunk in (None, sample_chunk)
@@ -132,7 +132,9 @@ def test_samples_in_pieces_give_the_same_result(sample_chunk, jit_compile):
 @pytest.mark.parametrize("sample_chunk", [0, -1, 3, 8])
 def test_a_chunk_must_divide_the_samples(sample_chunk):
     with pytest.raises(ValueError, match="sample_chunk"):
-        explicit(num_samples=4, sample_chunk=sample_chunk)
+        explicit(
+            num_samples=4, gradient=gradients.backpropagation(sample_chunk)
+        )
 
 
 @pytest.mark.parametrize("entropy_weight", [0.0, 0.01, 1.0])

@@ -2,19 +2,30 @@
 
 import json
 import math
+import re
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import attacks
+from adt_tf import attacks, networks
 from adt_tf.linting import CHECKS, Finding, LintReport, counts, lint
+from adt_tf.linting.rules import masking
 from adt_tf.linting.subject import Subject
 from adt_tf.threat_models import Linf
+from tests.support.masked_models import (
+    EPSILON,
+    Around,
+    Forgetful,
+    make_honest,
+    make_linear,
+    make_masked,
+    misleading,
+    random_gradient,
+)
 from tests.support.models import predicted
 
-EPSILON = 0.15
 SIZES = {"num_examples": 64, "batch_size": 32}
 layers = keras.layers
 
@@ -22,45 +33,6 @@ layers = keras.layers
 def run(classifier, dataset, *checks, **arguments):
     settings = {"epsilon": EPSILON, "verbose": False, **SIZES, **arguments}
     return lint(classifier, dataset, checks=checks or None, **settings)
-
-
-class Around:
-    """A plain object around a model: neither hashable nor a Keras model."""
-
-    __hash__ = None
-
-    def __init__(self, model, before=tf.identity, after=tf.identity):
-        self.model, self.before, self.after = model, before, after
-
-    def __call__(self, x, training=False):
-        return self.after(self.model(self.before(x), training=training))
-
-
-def misleading(model, gradient_of):
-    """The model's logits, with an input gradient of our own making."""
-
-    @tf.custom_gradient
-    def changed(x):
-        return tf.identity(x), lambda slope: gradient_of(x, slope)
-
-    return Around(model, before=changed)
-
-
-def reversed_where(model, condition):
-    """A gradient that points the wrong way at images [b, ...] of a kind."""
-
-    def gradient_of(x, slope):
-        wrong = tf.reshape(condition(x), [-1, 1, 1, 1])
-        return tf.where(wrong, -slope, slope)
-
-    return misleading(model, gradient_of)
-
-
-def deviation(x, images):
-    """|x - nearest image| for each pixel [b, pixels]."""
-    flat = tf.reshape(x, [-1, 1, 64]) - tf.reshape(images, [1, -1, 64])
-    nearest = tf.argmin(tf.reduce_mean(tf.abs(flat), axis=-1), axis=-1)
-    return tf.abs(tf.gather(flat, nearest, axis=1, batch_dims=1))
 
 
 def test_an_honest_classifier_passes_every_check(honest, digits):
@@ -97,18 +69,34 @@ def test_the_most_frequent_class_alone_is_a_warning(digits):
     assert run(constant, (x, y), "accuracy")["accuracy"].status == "warn"
 
 
-@pytest.mark.parametrize(
-    ("conversion", "best"),
-    [
-        (lambda x: x / 255, "255 * x"),
-        (lambda x: x * 0.376 + 0.306, "(x - mean) / std"),
-    ],
-)
-def test_another_input_range(honest, digits, conversion, best):
-    model = Around(honest, before=conversion)
-    finding = run(model, digits, "input_range")["input_range"]
+RANGES = {
+    "255 * x": lambda x: x / 255,
+    "2 * x - 1": lambda x: (x + 1) / 2,
+    "(x - mean) / std": lambda x: x * 0.376 + 0.306,
+    "(x - mean) / std of ImageNet": lambda x: (
+        x * [0.229, 0.224, 0.225] + [0.485, 0.456, 0.406]
+    ),
+}
+
+
+@pytest.mark.parametrize("best", RANGES)
+def test_another_input_range(honest, digits, best):
+    x, y = digits
+    x = np.repeat(x, 3 if "ImageNet" in best else 1, axis=-1)
+
+    def narrow(x):
+        # Beyond its range the classifier sees nothing at all.
+        converted = RANGES[best](x)
+        low, high = tf.reduce_min(converted), tf.reduce_max(converted)
+        fits = (abs(low) < 0.02) & (abs(high - 1) < 0.02)
+        image = tf.reduce_mean(converted, axis=-1, keepdims=True)
+        return tf.where(fits, image, 0.0 * image)
+
+    model = Around(honest, before=narrow)
+    finding = run(model, (x, y), "input_range")["input_range"]
     assert finding.status == "fail"
     assert f"works best on {best}:" in finding.advice
+    assert f"expects {best}, not" in finding.brief
 
 
 def test_rescaling_inside(honest, digits):
@@ -143,17 +131,6 @@ def test_outputs_that_are_no_logits(honest, digits, activation, words):
 # What should be the same from call to call.
 
 
-class Forgetful(keras.Model):
-    """Runs its first layer in training mode, whatever it is told."""
-
-    def __init__(self, first, model):
-        super().__init__()
-        self.first, self.model = first, model
-
-    def call(self, x, training=False):
-        return self.model(self.first(x, training=True), training=training)
-
-
 def test_dropout_that_never_ends(honest, digits):
     model = Forgetful(layers.Dropout(0.3, seed=1), honest)
     model(digits[0][:1])
@@ -166,11 +143,7 @@ def test_dropout_that_never_ends(honest, digits):
 
 
 def test_random_gradients_of_a_steady_classifier(honest, digits):
-    generator = tf.random.Generator.from_seed(0)
-    model = misleading(
-        honest, lambda x, slope: generator.normal(tf.shape(slope))
-    )
-    finding = run(model, digits, "randomness")["randomness"]
+    finding = run(random_gradient(honest), digits, "randomness")["randomness"]
     assert finding.status == "fail"
     assert "up to 0 %" in finding.evidence
     assert "gradients on 100.0 %" in finding.evidence
@@ -215,10 +188,22 @@ def test_the_place_in_the_batch(honest, digits):
 def test_rounding_has_no_gradient(honest, digits):
     model = Around(honest, before=lambda x: tf.round(8 * x) / 8)
     report = run(
-        model, digits, "differentiable", "finite_gradients", "black_box"
+        model,
+        digits,
+        "differentiable",
+        "finite_gradients",
+        "black_box",
+        "single_step",
+        epsilon=0.3,
     )
-    statuses = [f.status for f in report.findings]
-    assert statuses == ["fail", "skipped", "skipped"]
+    statuses = {f.check: f.status for f in report.findings}
+    assert statuses == {
+        "differentiable": "fail",
+        "finite_gradients": "skipped",
+        "single_step": "skipped",
+        # Square needs no gradient.
+        "black_box": "fail",
+    }
 
 
 def test_a_root_at_zero(honest, digits):
@@ -248,6 +233,7 @@ def test_tiny_gradients_are_a_warning(honest, digits):
     )["vanishing_gradients"]
     assert finding.status == "warn"
     assert "exactly zero on 0 and" in finding.evidence
+    assert "underflows" not in finding.advice and "margin" in finding.advice
 
 
 def test_a_flat_classifier(honest, digits):
@@ -278,17 +264,14 @@ def test_half_precision(honest, digits):
 
 
 def test_single_step_beats_multi_step(honest, digits):
-    # The digits' pixels are multiples of 1/16, so the gradient is right at
-    # the clean image, where FGSM takes it, and wrong wherever PGD does.
-    def off_grid(x):
-        return tf.reduce_any(16 * x != tf.round(16 * x), axis=[1, 2, 3])
-
-    model = reversed_where(honest, off_grid)
+    # The gradient is right at the clean image, where FGSM takes it, and wrong
+    # wherever PGD does.
+    model = make_masked(honest, digits[0])["reversed off the grid"]()
     assert run(model, digits, "single_step")["single_step"].status == "fail"
 
 
 def test_a_reversed_gradient(honest, digits):
-    model = reversed_where(honest, lambda x: tf.ones(tf.shape(x)[:1], tf.bool))
+    model = make_masked(honest, digits[0])["reversed gradient"]()
     names = ("random_noise", "black_box", "unbounded")
     report = run(model, digits, *names, epsilon=0.3)
     assert [f.status for f in report.findings] == ["fail"] * 3
@@ -296,32 +279,61 @@ def test_a_reversed_gradient(honest, digits):
 
 
 def test_a_random_gradient(honest, digits):
-    generator = tf.random.Generator.from_seed(0)
-    model = misleading(
-        honest, lambda x, slope: generator.normal(tf.shape(slope))
-    )
+    model = random_gradient(honest)
     assert run(model, digits, "black_box")["black_box"].status == "fail"
 
 
+def test_a_linear_classifier_is_honest(digits):
+    """Its logits are small: the cross-entropy climbs to all classes at once."""
+    model = make_linear(epochs=5, seed=1)
+    finding = run(model, digits, "loss_choice", num_examples=128)["loss_choice"]
+    assert finding.status == "pass", finding.evidence
+
+
+def test_masking_cannot_be_told_at_chance(digits):
+    model = networks.get("small_cnn", input_shape=(8, 8, 1), width=4)
+    x, y = digits
+    # As many of each class as it names: at chance for sure.
+    y = np.random.default_rng(0).permutation(y)
+    report = run(model, (x, y), "accuracy", *masking.CHECKS, num_examples=500)
+    assert report["accuracy"].status == "fail"
+    for name in masking.CHECKS:
+        assert report[name].status == "skipped"
+        assert "at chance" in report[name].evidence
+        assert report[name].advice == "See `accuracy` first."
+
+
+@pytest.mark.slow
+def test_the_score_on_masked_and_honest_models(honest, digits):
+    """Twelve of twelve fail; none of nine does, or is warned of."""
+
+    def statuses(models):
+        return {
+            name: {
+                finding.check: finding.status
+                for finding in run(make(), digits, num_examples=128).findings
+            }
+            for name, make in models.items()
+        }
+
+    masked = statuses(make_masked(honest, digits[0]))
+    assert len(masked) == 12
+    assert all("fail" in found.values() for found in masked.values()), masked
+    others = statuses(make_honest(honest))
+    assert len(others) == 9
+    assert {s for found in others.values() for s in found.values()} == {"pass"}
+
+
 def test_accuracy_that_rises_with_epsilon(honest, digits):
-    images = digits[0]
-
-    def far(x):
-        return tf.reduce_max(deviation(x, images), axis=1) > 0.16
-
-    report = run(reversed_where(honest, far), digits, "larger_epsilon")
+    model = make_masked(honest, digits[0])["reversed far away"]()
+    report = run(model, digits, "larger_epsilon")
     assert report["larger_epsilon"].status == "fail"
     assert "stand again with epsilon 0.3" in report["larger_epsilon"].evidence
 
 
 def test_accuracy_that_rises_with_steps(honest, digits):
-    images = digits[0]
-
-    # Right at a random start, wrong as soon as steps lead away from it.
-    def away(x):
-        return tf.reduce_mean(deviation(x, images), axis=1) > 0.45 * EPSILON
-
-    report = run(reversed_where(honest, away), digits, "more_steps")
+    model = make_masked(honest, digits[0])["reversed after steps"]()
+    report = run(model, digits, "more_steps")
     assert report["more_steps"].status == "fail"
 
 
@@ -376,6 +388,34 @@ def test_an_attack_runs_once(honest, digits):
     again = subject.standing(attacks.pgd(EPSILON, num_steps=5))
     assert again is standing
     assert subject.standing(attacks.pgd(0.2, num_steps=5)) is not standing
+
+
+class Unbroken:
+    """What a masking check asks of a subject, where no attack works."""
+
+    threat_model, epsilon = Linf(EPSILON), EPSILON
+    images, labels = np.zeros([4, 8, 8, 1], np.float32), np.zeros(4, int)
+    correct, num_classes, spread = np.ones(4, bool), 10, 100.0
+    batch_size, seed = 4, 0
+
+    def standing(self, attack, scale=1.0):
+        return np.ones(4, bool)
+
+    def predict(self, x):
+        return np.eye(10)[np.zeros(len(x), int)]
+
+
+@pytest.mark.parametrize("name", masking.CHECKS)
+def test_a_warning_has_advice_of_its_own(name, monkeypatch):
+    advice = {}
+    for status in ("warn", "fail"):
+        judged = (status, 0.05)
+        monkeypatch.setattr(counts, "judged", lambda *a, j=judged, **k: j)
+        found, _, advice[status] = CHECKS[name](Unbroken())
+        assert found == status
+    doubt = re.compile("may be (chance|a poor guide)")
+    assert doubt.search(advice["warn"])
+    assert not doubt.search(advice["fail"])
 
 
 def test_too_few_correct_examples(honest, digits):

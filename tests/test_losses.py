@@ -221,15 +221,15 @@ def test_bad_arguments(build, message):
         build()
 
 
-def test_smoothing_needs_two_classes():
+def test_smoothing_of_one_logit_is_that_of_two():
     def single(x, training):
         return tf.zeros([len(x), 1])
 
-    with pytest.raises(ValueError, match="at least two outputs"):
-        losses.smoothed_cross_entropy(0.5)(
-            single,
-            tf.zeros([2, 4, 4, 1]),
-            tf.zeros([2, 1, 4, 4, 1]),
-            tf.zeros([2], tf.int32),
-            training=True,
-        )
+    outcome = losses.smoothed_cross_entropy(0.3)(
+        single,
+        tf.zeros([2, 4, 4, 1]),
+        tf.zeros([2, 1, 4, 4, 1]),
+        tf.zeros([2], tf.int32),
+        training=True,
+    )
+    np.testing.assert_allclose(outcome.value, np.log([2.0, 2.0]), rtol=1e-6)

@@ -37,7 +37,7 @@ MASKS = {
     "quantised input": (
         {"before": lambda x: tf.round(16 * x) / 16},
         "Square",
-        {"differentiable"},
+        {"differentiable", "black_box"},
     ),
     "quantised input with a gradient of zero": (
         {"before": lambda x: tf.round(16 * x) / 16 + 0 * x},

@@ -115,7 +115,9 @@ def test_both_optimisers_are_scaled_in_float16_only():
         assert [isinstance(o, scaling) for o in found] == [expected] * 2
 
 
-@pytest.mark.parametrize("name", ["at_pgd", "adt_exp_am"])
+@pytest.mark.parametrize(
+    "name", ["at_pgd", pytest.param("adt_exp_am", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("policy", HALVES)
 def test_steps_are_close_to_those_of_float32(name, policy, digits):
     ends, starts = [], []

@@ -102,11 +102,11 @@ def test_files_that_are_missing_or_broken_are_named(workdirs, tmp_path):
         evaluated_runs.read_runs([workdirs[0]] * 2)
     broken = make_workdir(tmp_path / "broken", "alpha")
     (broken / "lint.json").write_text("{}")
-    with pytest.raises(ValueError, match="lint.json: field ok is missing"):
+    with pytest.raises(ValueError, match="lint.json: `ok` must be true"):
         evaluated_runs.read_runs([broken])
     (broken / "lint.json").unlink()
     (broken / "provenance.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"field \[0\] must be an object"):
+    with pytest.raises(ValueError, match=r"`starts\[0\]` must be an object"):
         evaluated_runs.read_runs([broken])
 
 

@@ -191,11 +191,11 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
 
     def measured(*_, **__):
         return figure.diversity.Diversity(
-            (figure.PGD, figure.SAMPLES, figure.SUMMED),
-            np.ones([3, 20]),
-            np.ones([3, 3, 20, 2]),
+            (figure.PGD, figure.SAMPLES, figure.SUMMED, figure.GAUSSIAN),
+            np.ones([4, 20]),
+            np.ones([3, 4, 20, 2]),
             np.ones([3]),
-            np.ones([3, 20]),
+            np.ones([4, 20]),
             np.ones([20], bool),
             0,
         )
@@ -203,11 +203,17 @@ def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
     monkeypatch.setattr(figure.diversity, "measure_diversity", measured)
     (measurement,) = figure.measurements(made, rows)
     found = measurement.measure()
-    epsilon = made.epsilon("standard")
-    for attack, name, reduction in zip(
-        drawn, (figure.SAMPLES, figure.SUMMED), ("mean", "sum"), strict=True
+    epsilon = made.threat_model("standard")
+    for attack, name, reduction, entropy in zip(
+        drawn,
+        (figure.SAMPLES, figure.SUMMED, figure.GAUSSIAN),
+        ("mean", "sum", "sum"),
+        ("perturbation", "perturbation", "gaussian"),
+        strict=True,
     ):
-        expected = methods.adt_exp(epsilon, entropy_reduction=reduction).attack
+        expected = methods.adt_exp(
+            epsilon, entropy_reduction=reduction, entropy=entropy
+        ).attack
         assert repr(attack) == repr(expected) == measurement.settings[name]
         assert (attack.num_steps, attack.num_samples) == (7, 5)
         assert attack.entropy_weight == 0.01

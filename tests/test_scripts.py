@@ -69,11 +69,9 @@ def test_resolved_flags_are_a_flagfile(workdir, tmp_path):
 
 def test_another_configuration_is_refused(workdir):
     before = {p: p.stat().st_mtime_ns for p in workdir.rglob("*")}
-    done = run(
-        "train", *TINY, "--epochs=3", f"--workdir={workdir}", check=False
-    )
+    done = run("train", *TINY, "--seed=3", f"--workdir={workdir}", check=False)
     fails(done, "holds another configuration")
-    assert "--epochs=3" in done.stderr
+    assert "--seed=3" in done.stderr
     assert before == {p: p.stat().st_mtime_ns for p in workdir.rglob("*")}
 
 
@@ -108,6 +106,57 @@ def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
         np.testing.assert_array_equal(a, b)
     rows = [(p / "metrics.csv").read_text() for p in (workdir, path)]
     assert rows[0] == rows[1]
+
+
+LONGER = [
+    *("--method=at_pgd", "--num_steps=2", "--epsilon=0.15", "--augment"),
+    *("--train_examples=64", "--validation_examples=32", "--batch_size=32"),
+    *("--drop_after=3", "--keep_best", "--checkpoint_steps=1"),
+]
+
+
+@pytest.fixture(scope="module")
+def four_epochs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("longer") / "four"
+    runs.finish(path, *LONGER, "--epochs=4")
+    return path
+
+
+@pytest.mark.parametrize(
+    "ended", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+def test_more_epochs_than_before(ended, four_epochs, tmp_path):
+    """The run ends as if it had been longer from the start, bit for bit."""
+    path = tmp_path / "run"
+    if ended:
+        runs.finish(path, *LONGER, "--epochs=2")
+    else:
+        process = runs.start(path, *LONGER, "--epochs=2")
+        runs.kill_when(process, lambda: runs.last_step(path) >= 1)
+    done = run("train", *LONGER, f"--workdir={path}", "--epochs=4")
+    assert "Going on from 2 to 4 epochs" in done.stdout
+    assert "the learning rate 0.1 and 0.01 at the end" in done.stdout
+    assert runs.differences(runs.end_of(path), runs.end_of(four_epochs)) == []
+    for name in ("metrics.csv", "flags.txt"):
+        texts = [(p / name).read_bytes() for p in (path, four_epochs)]
+        assert texts[0] == texts[1]
+    assert (path / "classifier-epoch-2.keras").exists() == ended
+    if ended:
+        kept = (path / "classifier.keras").read_bytes()
+        for epochs, message in ((3, "longer but not shorter"), (4, "")):
+            arguments = (*LONGER, f"--workdir={path}", f"--epochs={epochs}")
+            done = run("train", *arguments, check=not message)
+            assert done.returncode == bool(message) and message in done.stderr
+        assert (path / "classifier.keras").read_bytes() == kept
+
+
+def test_averaged_weights_cannot_be_trained_longer(tmp_path):
+    flags = [*TINY, "--ema_momentum=0.9", f"--workdir={tmp_path / 'run'}"]
+    run("train", *flags, "--epochs=1")
+    before = (tmp_path / "run" / "flags.txt").read_text()
+    done = run("train", *flags, "--epochs=2", check=False)
+    processes.fails(done, "cannot be made longer")
+    assert (tmp_path / "run" / "flags.txt").read_text() == before
 
 
 def test_a_full_disk(workdir, small_disk, tmp_path):

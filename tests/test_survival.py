@@ -279,7 +279,7 @@ def test_the_flags_are_written_and_compared_under_the_lock(
     @contextlib.contextmanager
     def other_was_faster(path, **arguments):
         with held(path, **arguments):
-            workdir.flags.write_text("--epochs=9\n")
+            workdir.flags.write_text("--seed=9\n")
             yield
 
     monkeypatch.setattr(lock, "held", other_was_faster)
@@ -288,7 +288,7 @@ def test_the_flags_are_written_and_compared_under_the_lock(
         workdir.claim("--epochs=3\n"),
     ):
         pytest.fail("it was claimed")
-    assert workdir.flags.read_text() == "--epochs=9\n"
+    assert workdir.flags.read_text() == "--seed=9\n"
 
 
 def test_flags_without_a_format_are_read_and_newer_ones_refused(tmp_path):
@@ -400,6 +400,7 @@ def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_goes_back_a_bounded_number_of_times(tmp_path, capsys):
     run = make_run(bad_step=2, good_after=9, max_rollbacks=2)
     with pytest.raises(ValueError, match="2 rollbacks were of no help"):

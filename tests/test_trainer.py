@@ -243,7 +243,7 @@ def test_softmax_is_refused_at_once(make):
 
 def test_softmax_of_a_subclassed_model_is_refused_in_the_step(images):
     trainer = make_trainer(SoftmaxSubclassed())
-    with pytest.raises(tf.errors.InvalidArgumentError, match="softmax"):
+    with pytest.raises(ValueError, match="softmax"):
         trainer.fit(*images, verbose=0)
 
 
@@ -252,12 +252,12 @@ BAD_BATCHES = {
     "below 0": (lambda x, y: (x - 1, y), "must be finite and lie in"),
     "nan": (lambda x, y: (x * np.nan, y), "must be finite and lie in"),
     "inf": (lambda x, y: (x / 0, y), "must be finite and lie in"),
-    "uint8": (lambda x, y: ((x * 255).astype("uint8"), y), "divide them by"),
+    "int16": (lambda x, y: ((x * 255).astype("int16"), y), "dtype=int16"),
     "no channels": (lambda x, y: (x[..., 0], y), "has it a channel axis"),
-    "label 10": (lambda x, y: (x, y * 0 + 10), "Labels must lie in 0..9|valid"),
-    "label -1": (lambda x, y: (x, y * 0 - 1), "Labels must lie in 0..9|valid"),
-    "one-hot": (lambda x, y: (x, np.eye(10)[y]), "argmax"),
-    "float labels": (lambda x, y: (x, y + 0.5), "must be integers"),
+    "label 10": (lambda x, y: (x, y * 0 + 10), "Labels must lie in 0..9"),
+    "label -1": (lambda x, y: (x, y * 0 - 1), "Labels must lie in 0..9"),
+    "two-hot": (lambda x, y: (x, 2 * np.eye(10)[y]), "add up to 1"),
+    "float labels": (lambda x, y: (x, y + 0.5), "or whole floats"),
 }
 
 
@@ -266,9 +266,7 @@ BAD_BATCHES = {
 def test_bad_batches_are_refused(kind, images):
     change, message = BAD_BATCHES[kind]
     trainer = make_trainer(make_convolutional())
-    with pytest.raises(
-        (ValueError, tf.errors.InvalidArgumentError), match=message
-    ):
+    with pytest.raises(ValueError, match=message):
         trainer.fit(*change(*images), verbose=0)
 
 
@@ -293,7 +291,7 @@ def test_rounding_beyond_the_box_is_taken(images):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"classifier": "vgg"}, "must be a Keras model"),
+        ({"classifier": "vgg"}, "must be a model of Keras 3"),
         ({"attack": "pgd"}, "must be an attack such as"),
         ({"outer_samples": 0}, "outer_samples"),
     ],

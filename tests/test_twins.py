@@ -260,6 +260,7 @@ def test_a_twin_takes_no_names_of_layers_made_later():
     assert int(second.split("_")[1]) == int(first.split("_")[1]) + 1
 
 
+@pytest.mark.slow
 def test_a_twin_and_its_model_go_when_no_one_holds_them():
     model = networks.get("wrn-10-1", input_shape=SHAPE)
     layer = model.get_layer("stage1_block1_convolution2")

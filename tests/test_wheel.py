@@ -18,6 +18,12 @@ FLAGFILES = {
     f"adt_tf/flags/{path.relative_to(ROOT / 'flags').as_posix()}"
     for path in (ROOT / "flags").rglob("*.flags")
 }
+FOUR_LINES = """
+import adt_tf
+classifier = adt_tf.from_preset("digits_small_cnn_adt_exp")
+test = adt_tf.data.load("digits", split="test", num_examples=50)
+print(adt_tf.evaluate(classifier, test, [adt_tf.attacks.pgd(0.15)]))
+"""
 COMMANDS = ("train", "evaluate", "lint", "report", "export", "reproduce")
 
 
@@ -125,6 +131,11 @@ def test_commands_run_in_any_directory(installed, tmp_path):
     assert "PGD-100" in done.stdout
     assert (tmp_path / "w" / "evaluation-rice.json").is_file()
     call(installed / "adt-export", "--workdir=w", cwd=tmp_path)
+    done = call(installed / "python", "-c", FOUR_LINES, cwd=tmp_path)
+    assert "PGD-20" in done.stdout
+    preset = "--preset=digits_small_cnn_adt_exp"
+    done = call(installed / "adt-evaluate", preset, "--replay", cwd=tmp_path)
+    assert "as the card says" in done.stdout
     call(
         *(installed / "adt-reproduce", "--target=table11", "--output=o"),
         cwd=tmp_path,

@@ -183,6 +183,7 @@ def test_a_classifier_is_the_same_before_in_and_after_an_attack():
     assert snapshot(classifier) == before
 
 
+@pytest.mark.slow
 def test_a_classifier_goes_when_no_one_holds_it():
     classifier = networks.get("wrn-10-2", input_shape=(8, 8, 3))
     trainer = AdversarialTrainer(classifier, attacks.pgd(0.1, num_steps=2))

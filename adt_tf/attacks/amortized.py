@@ -49,6 +49,9 @@ class Amortized(Attack):
         name: How tables call it.
     """
 
+    #: Two gradients.
+    passes_per_step = 2
+
     def __init__(
         self,
         family: AmortizedFamily,

@@ -126,6 +126,8 @@ class Attack(configs.Configured):
     num_parts: int = 1
     #: Images that the classifier sees at once for each example attacked.
     images_per_example: int = 1
+    #: Images that a step shows the classifier for each example.
+    passes_per_step: int = 1
     #: Whether what an example is trained on depends on others in its batch.
     couples_examples: bool = False
 
@@ -199,6 +201,15 @@ class Attack(configs.Configured):
     def length(self) -> int:
         """The number of steps that a part takes, in which it may be cut."""
         return 1
+
+    @property
+    def passes(self) -> int:
+        """The most passes through the classifier that an example may take.
+
+        Each is forward, or forward and back. What only judges the images that
+        a part begins and ends with is not counted.
+        """
+        return self.num_parts * self.length * self.passes_per_step
 
     def begin(
         self,
@@ -298,9 +309,10 @@ class Attack(configs.Configured):
         Args:
             classifier: A Keras model from images to logits. It runs in
                 inference mode and is left untouched.
-            x: Images [batch, height, width, channels]; of none, none comes
-                back.
-            y: Integer labels [batch].
+            x: Images [batch, height, width, channels], floats or uint8; of
+                none, none comes back.
+            y: Labels [batch], or one-hot or soft ones [batch, classes], of
+                which the class with the largest share counts.
             seed: The same seed gives the same images.
             part: Which of the attack's parts to try; by default all of them,
                 each on all examples.
@@ -341,10 +353,12 @@ class Attack(configs.Configured):
         self, classifier: Any, x: Any, y: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images and labels as tensors, or raises `ValueError`."""
-        x, y = checks.as_batch(x, y)
+        bounds = self.threat_model.bounds
+        x, y = checks.as_batch(x, y, bounds)
+        y = checks.classes_of(y)
         if tf.executing_eagerly() and x.shape[0]:
-            x = checks.check_images(x, self.threat_model.bounds)
-            checks.check_labels(y, classifier)
+            x = checks.assert_images(x, bounds)
+            checks.check_labels(y, checks.num_classes(classifier))
         return x, y
 
     def function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
@@ -414,7 +428,7 @@ class Attack(configs.Configured):
 
 def judged(classifier: Any, x: tf.Tensor, y: tf.Tensor) -> Strongest:
     """Runs the classifier on images and says how strong they are."""
-    logits = tf.cast(classifier(x, training=False), tf.float32)
+    logits = checks.as_logits(classifier(x, training=False), classifier)
     return Strongest.of(x, logits, y)
 
 
@@ -445,6 +459,8 @@ class PointAttack(Attack):
 
 class Identity(PointAttack):
     """Leaves every image as it is: training with it is standard training."""
+
+    passes_per_step = 0
 
     def __init__(self):
         super().__init__(threat_models.get(1.0), "none")

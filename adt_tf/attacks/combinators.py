@@ -41,6 +41,11 @@ class _Wrapped(Attack):
         """The number of steps of the attack."""
         return self.attack.length
 
+    @property
+    def passes(self) -> int:
+        """Those of the attack, as often as it is tried."""
+        return self.num_parts // self.attack.num_parts * self.attack.passes
+
     def check(self, classifier: Any) -> None:
         """What the attack cannot do is beyond this one."""
         self.attack.check(classifier)

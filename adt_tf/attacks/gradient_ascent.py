@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from adt_tf import gradients, objectives, seeds
+from adt_tf.attacks import keeping
 from adt_tf.attacks.base import (
     AdversarialBatch,
     Attack,
@@ -17,6 +18,7 @@ from adt_tf.attacks.base import (
     Strongest,
     judged,
 )
+from adt_tf.attacks.keeping import Keep
 from adt_tf.distributions import Family
 from adt_tf.kernels import winograd
 from adt_tf.objectives import Objective
@@ -49,14 +51,11 @@ class GradientAscent(Attack):
         step_rule: How, a rule of `adt_tf.step_rules`.
         num_steps: How many steps.
         num_samples: Monte-Carlo samples a step, k.
-        sample_chunk: How many of them the classifier sees at once, a divisor
-            of k; by default all. Fewer take less memory, for the same result.
         entropy_weight: lambda.
-        gradient: How the gradient is had, of `adt_tf.gradients`.
-        keep_best: Whether a call gives back the strongest image that the
-            climb has met, rather than one drawn from where it ends.
-        stop_early: Whether a call keeps the first misclassified image, the
-            strongest where there is none, and ends when every example has one.
+        gradient: How the gradient is estimated, of `adt_tf.gradients`; by
+            default backpropagation.
+        keep: Which image a call gives back, of `adt_tf.attacks.keeping`; by
+            default the strongest that the climb has met.
         name: How tables call it.
     """  # noqa: E501
 
@@ -68,11 +67,9 @@ class GradientAscent(Attack):
         *,
         num_steps: int,
         num_samples: int = 1,
-        sample_chunk: int | None = None,
         entropy_weight: float = 0.0,
         gradient: gradients.GradientEstimator | None = None,
-        keep_best: bool = True,
-        stop_early: bool = False,
+        keep: Keep | None = None,
         name: str = "ascent",
     ):
         for key, value in {
@@ -84,6 +81,8 @@ class GradientAscent(Attack):
                     f"Argument `{key}` must be a positive integer. "
                     f"Received: {key}={value}"
                 )
+        gradient = gradient or gradients.backpropagation()
+        sample_chunk = gradient.sample_chunk
         sample_chunk = num_samples if sample_chunk is None else sample_chunk
         whole = isinstance(sample_chunk, int) and sample_chunk > 0
         if not whole or num_samples % sample_chunk:
@@ -105,13 +104,13 @@ class GradientAscent(Attack):
         self.num_samples = num_samples
         self.sample_chunk = sample_chunk
         self.entropy_weight = entropy_weight
-        self.gradient = gradient or gradients.backpropagation()
-        self.keep_best = keep_best
-        self.stop_early = stop_early
+        self.gradient = gradient
+        self.keep = keep or keeping.strongest()
         self.couples_examples = self.objective.couples_examples
         self.images_per_example = (
             sample_chunk * self.gradient.images_per_example
         )
+        self.passes_per_step = num_samples * self.gradient.passes
 
     def __repr__(self) -> str:
         parts = [
@@ -127,12 +126,8 @@ class GradientAscent(Attack):
         if self.entropy_weight:
             parts.append(f"entropy_weight={self.entropy_weight:g}")
         parts += self.family.describe()
-        if self.gradient.name != "backpropagation":
-            parts.append(self.gradient.name)
-        if self.stop_early:
-            parts.append("stop_early")
-        elif self.keep_best:
-            parts.append("keep_best")
+        parts += self.gradient.describe()
+        parts += self.keep.describe()
         return f"<{self.name}: {', '.join(parts)}>"
 
     def scaled(self, share: float | tf.Tensor) -> Attack:
@@ -152,11 +147,9 @@ class GradientAscent(Attack):
             "step_rule",
             "num_steps",
             "num_samples",
-            "sample_chunk",
             "entropy_weight",
             "gradient",
-            "keep_best",
-            "stop_early",
+            "keep",
             "name",
         )
         config = {name: getattr(self, name) for name in names}
@@ -194,7 +187,7 @@ class GradientAscent(Attack):
         jit_compile=False,
     ):
         """Takes further steps, and keeps the strongest image met if asked."""
-        best = progress.best if self._keeps_images else ()
+        best = progress.best if self.keep.looks else ()
         last = tf.minimum(progress.step + num_steps, self.num_steps)
         ascent, _ = self._climb(
             classifier,
@@ -206,8 +199,7 @@ class GradientAscent(Attack):
             jit_compile,
         )
         best = ascent.best or progress.best
-        if self.stop_early:
-            last = tf.where(tf.reduce_all(best.wrong), self.num_steps, last)
+        last = tf.where(self.keep.is_over(best), self.num_steps, last)
         return Progress(last, (ascent.params, ascent.state), best)
 
     def finish(self, classifier, x, y, progress, *, seed, part=0):
@@ -216,7 +208,9 @@ class GradientAscent(Attack):
         batch = self.sample(x, params, num_samples=1, seed=seeds.fold(seed, 1))
         batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
         last = judged(classifier, batch.x_adv, y)
-        return batch._replace(x_adv=self._updated(progress.best, last).x_adv)
+        return batch._replace(
+            x_adv=self.keep.updated(progress.best, last).x_adv
+        )
 
     def trace(
         self,
@@ -257,10 +251,6 @@ class GradientAscent(Attack):
             record,
         )
         return records
-
-    @property
-    def _keeps_images(self) -> bool:
-        return self.keep_best or self.stop_early
 
     def _start(self, x, seed):
         params = self.family.init(x, seeds.fold(seed, -2))
@@ -328,7 +318,7 @@ class GradientAscent(Attack):
             if best:
                 for k in range(self.sample_chunk):
                     seen = Strongest.of(x_adv[:, k], logits[:, k], y)
-                    best = self._updated(best, seen)
+                    best = self.keep.updated(best, seen)
             return (slopes, record(logits, y) if record else ()), best
 
         def move(params, state, slopes):
@@ -365,9 +355,9 @@ class GradientAscent(Attack):
             return t + 1, _Ascent(params, state, best), records
 
         def goes_on(t, ascent, records):
-            if self.stop_early and ascent.best:
-                return (t < last) & ~tf.reduce_all(ascent.best.wrong)
-            return t < last
+            if not ascent.best:
+                return t < last
+            return (t < last) & ~self.keep.is_over(ascent.best)
 
         records = tf.nest.map_structure(
             lambda value: tf.TensorArray(value.dtype, last - first), blank
@@ -407,11 +397,6 @@ class GradientAscent(Attack):
             maximum_iterations=num_pieces,
         )
         return means, best
-
-    def _updated(self, best: Strongest, seen: Strongest) -> Strongest:
-        if self.stop_early:
-            return best.where(~best.wrong, best.updated(seen))
-        return best.updated(seen)
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Draws fresh samples of the distribution found."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adt_tf import gradients, networks, objectives, step_rules, threat_models
+from adt_tf.attacks import keeping
 from adt_tf.attacks.amortized import Amortized
 from adt_tf.attacks.autoattack_parts.apgd import apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.autoattack_parts.fab import fab_t
@@ -85,7 +86,7 @@ def pgd(
         objective,
         step_rules.steepest(step_size, share=share),
         num_steps=num_steps,
-        keep_best=not last_iterate,
+        keep=keeping.last() if last_iterate else None,
         name=_named(name or f"PGD-{num_steps}", last=last_iterate),
     )
 
@@ -119,7 +120,7 @@ def mim(
         objectives.cross_entropy,
         step_rules.momentum(step_size, decay),
         num_steps=num_steps,
-        keep_best=not last_iterate,
+        keep=keeping.last() if last_iterate else None,
         name=_named(
             f"MIM-{num_steps}", random_start=random_start, last=last_iterate
         ),
@@ -187,7 +188,7 @@ def spsa(
     *,
     num_samples: int = 256,
     num_steps: int = 100,
-    learning_rate: float = 0.01,
+    learning_rate: float | None = None,
     radius: float = 0.001,
 ) -> GradientAscent:
     """Ascent on the margin with gradients estimated from queries alone.
@@ -197,7 +198,8 @@ def spsa(
         num_samples: Number of queries a step, 256 to 2048 in the paper; even,
             since they are made in pairs.
         num_steps: At most; it stops when the image is misclassified.
-        learning_rate: Of Adam.
+        learning_rate: Adam's; by default a step covers 0.32 epsilon, which is
+            the paper's rate of 0.01 at an l-infinity epsilon of 8/255.
         radius: How far from the image the queries lie.
 
     Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
@@ -206,10 +208,10 @@ def spsa(
     return GradientAscent(
         Dirac(threat_models.get(epsilon), random_start=False),
         objectives.margin(),
-        step_rules.adam(learning_rate, 0.9, 0.999),
+        step_rules.adam(learning_rate, 0.9, 0.999, share=0.01 * 255 / 8),
         num_steps=num_steps,
         gradient=gradients.spsa(num_samples, radius),
-        stop_early=True,
+        keep=keeping.first_wrong(),
         name=f"SPSA-{num_samples}",
     )
 
@@ -262,9 +264,9 @@ def exp(
         rule,
         num_steps=num_steps,
         num_samples=num_samples,
-        sample_chunk=sample_chunk,
         entropy_weight=entropy_weight,
-        keep_best=False,
+        gradient=gradients.backpropagation(sample_chunk),
+        keep=keeping.last(),
         name=f"EXP-{num_steps}",
     )
 

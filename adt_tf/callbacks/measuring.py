@@ -34,7 +34,7 @@ class Measuring(keras.callbacks.Callback):
                 "`adt_tf.attacks.pgd(8 / 255, num_steps=10)`, or epsilon",
                 attack=attack,
             )
-        self.data = as_arrays(data)
+        self.data = as_arrays(data, bounds=attack.threat_model.bounds)
         self.attack = attack
         # `evaluate` fills the last batch up: none larger than the data.
         self.batch_size = min(batch_size, len(self.data[0]))

@@ -1,25 +1,45 @@
 """Checks of what a user gives, each with one form of message.
 
-`arguments` checks plain arguments ("Argument `x` must be ... Received: x=...");
-`batches` checks classifiers and batches, eagerly or inside a compiled step.
+`arguments` checks plain arguments ("Argument `x` must be ... Received: x=...").
+`batches`, `labels` and `outputs` turn what Keras takes, images, labels and a
+classifier's outputs, into the one form that the core computes with, and check
+it, eagerly or inside a compiled step. `failures` raises what a check inside a
+step has found as one `ValueError`.
 """
 
 from adt_tf.checks.batches import (
+    TOLERANCE,
+    as_batch,
+    as_images,
+    assert_finite,
+    assert_images,
+    digest,
+    unpack,
+)
+from adt_tf.checks.failures import (
     ESCAPED,
     IMAGE_NOT_FINITE,
     NOT_FINITE,
-    SOFTMAX_MESSAGE,
-    TOLERANCE,
-    as_batch,
-    assert_finite,
-    assert_images,
+    failures_told,
+)
+from adt_tf.checks.labels import (
+    as_labels,
     assert_labels,
-    assert_logits,
-    check_classifier,
-    check_images,
     check_labels,
-    digest,
+    classes_in_array,
+    classes_of,
+    is_soft,
+)
+from adt_tf.checks.outputs import (
+    SOFTMAX_MESSAGE,
+    as_logits,
+    assert_logits,
+    check_answer,
+    check_classifier,
+    has_one_logit,
     looks_like_softmax,
+    named_logits,
+    num_classes,
 )
 
 __all__ = [
@@ -29,13 +49,24 @@ __all__ = [
     "SOFTMAX_MESSAGE",
     "TOLERANCE",
     "as_batch",
+    "as_images",
+    "as_labels",
+    "as_logits",
     "assert_finite",
     "assert_images",
     "assert_labels",
     "assert_logits",
+    "check_answer",
     "check_classifier",
-    "check_images",
     "check_labels",
+    "classes_in_array",
+    "classes_of",
     "digest",
+    "failures_told",
+    "has_one_logit",
+    "is_soft",
     "looks_like_softmax",
+    "named_logits",
+    "num_classes",
+    "unpack",
 ]

@@ -1,7 +1,10 @@
-"""Checks of a classifier and of the batches it is given.
+"""Batches of images and labels: in all forms that Keras takes, as one.
 
-Each raises with what was passed, what is expected and what to do. The ones on
-tensors run inside the compiled step, on every batch.
+    x, y = as_batch(images, labels)     # float32 [batch, h, w, channels]
+    x = assert_images(x, (0.0, 1.0))
+
+Each check raises with what was passed, what is expected and what to do. The
+ones named `assert_` run inside the compiled step, on every batch.
 """
 
 from __future__ import annotations
@@ -13,40 +16,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from adt_tf.checks.failures import NOT_FINITE, require
+from adt_tf.checks.labels import as_labels
+
 # float32 resolves 6e-8 next to 1; a few roundings of x + delta stay below.
 TOLERANCE = 1e-6
 
-SOFTMAX_MESSAGE = (
-    "The classifier must return logits, but its outputs look like softmax "
-    "probabilities (each row is non-negative and sums to one). Attacks on "
-    "probabilities are too weak and flatter the model: remove the softmax, "
-    "for instance `Dense(num_classes)` without an activation."
-)
+Bounds = tuple[float, float]
 
-NOT_FINITE = "The loss or a gradient is not finite."
-IMAGE_NOT_FINITE = "An adversarial image is not finite."
-ESCAPED = "An attack left its threat model"
-
-
-def check_classifier(classifier: Any) -> None:
-    """Raises `ValueError` where a Keras model plainly ends in softmax."""
-    layers = getattr(classifier, "layers", None)
-    if not layers:
-        return
-    last = layers[-1]
-    activation = getattr(last, "activation", None)
-    if isinstance(last, keras.layers.Softmax) or (
-        activation is keras.activations.softmax
-    ):
-        raise ValueError(SOFTMAX_MESSAGE + f" Its last layer: {last.name!r}.")
-
-
-def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
-    """True where every row [..., classes] could be a softmax's output."""
-    total = tf.reduce_sum(logits, axis=-1)
-    return tf.reduce_all(tf.abs(total - 1.0) < 1e-3) & (
-        tf.reduce_min(logits) >= 0.0
-    )
+_UNIT, _BYTES = (0.0, 1.0), (0.0, 255.0)
+# The names of fields by TensorFlow Datasets and by Hugging Face.
+_IMAGES = ("image", "images", "img", "pixel_values")
+_LABELS = ("label", "labels")
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -59,113 +40,140 @@ def digest(*arrays: np.ndarray) -> str:
     return total.hexdigest()
 
 
-def as_batch(x: Any, y: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns float32 images and int32 labels [batch], or raises.
+def unpack(data: Any) -> tuple[Any, Any, Any]:
+    """Returns images, labels and weights of what a data set yields.
 
-    Labels of shape (batch, 1), as Keras' own data sets have them, are taken.
+    Args:
+        data: (images, labels), with weights if there are some, or a dictionary
+            as data sets of TensorFlow Datasets and Hugging Face yield it.
+
+    Example:
+
+    >>> unpack({"image": "x", "label": "y", "id": "7"})
+    ('x', 'y', None)
     """
-    x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
-    if not x.dtype.is_floating:
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+    if isinstance(x, dict):
+        if y is None:
+            y = _field(x, _LABELS)
+        x = _field(x, _IMAGES)
+    if y is None:
         raise ValueError(
-            "Images must be floats in [0, 1]. Received: images of "
-            f"dtype={x.dtype.name}; divide them by 255 first."
+            "Adversarial training needs labels: pass a data set of "
+            "(image, label), or `fit(images, labels)`."
         )
-    if len(x.shape) != 4:
+    return x, y, weights
+
+
+def _field(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+    named = [name for name in names if name in fields]
+    if len(named) != 1:
+        raise ValueError(
+            f"A data set of dictionaries must have one field out of {names}. "
+            f"Received: fields {sorted(fields)}; choose them with "
+            "`dataset.map(lambda row: (row['image'], row['label']))`."
+        )
+    return fields[named[0]]
+
+
+def as_batch(
+    x: Any, y: Any, bounds: Bounds = _UNIT
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns float32 images and labels as `as_labels` does, or raises.
+
+    Args:
+        x: Images, floats or uint8.
+        y: Labels in any form that Keras takes.
+        bounds: The least and the largest value of a pixel.
+    """
+    x, y = as_images(x, bounds), as_labels(y)
+    if not x.shape[:1].is_compatible_with(y.shape[:1]):
+        raise ValueError(
+            "There must be one label for each image. Received: "
+            f"{x.shape[0]} images and {y.shape[0]} labels"
+        )
+    return x, y
+
+
+def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
+    """Returns float32 images; uint8 are scaled to bounds of [0, 1].
+
+    Example:
+
+    >>> float(as_images(np.full([1, 2, 2, 1], 255, np.uint8))[0, 0, 0, 0])
+    1.0
+    """
+    x, bounds = tf.convert_to_tensor(x), tuple(map(float, bounds))
+    if x.shape.rank != 4:
         raise ValueError(
             "Images must have shape (batch, height, width, channels). "
             f"Received: shape={tuple(x.shape)}; is the data set batched "
             "(`dataset.batch(64)`), and has it a channel axis?"
         )
-    if len(y.shape) == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if len(y.shape) != 1 or not y.dtype.is_integer:
+    _, rows, columns, channels = x.shape
+    if rows in (1, 3) and columns == channels and (channels or 0) > 4:
         raise ValueError(
-            "Labels must be integers of shape (batch,). Received: "
-            f"shape={tuple(y.shape)}, dtype={y.dtype.name}; for one-hot "
-            "labels pass `labels.argmax(-1)`."
+            "Images must have shape (batch, height, width, channels), with "
+            f"the channels last. Received: shape={tuple(x.shape)}; transpose "
+            "them by (0, 2, 3, 1)."
         )
-    if not x.shape[:1].is_compatible_with(y.shape):
+    if x.dtype == tf.uint8 and bounds in (_UNIT, _BYTES):
+        # Multiplies by 1/255: the same bits eagerly, in a graph and under XLA.
+        return tf.image.convert_image_dtype(x, tf.float32) * bounds[1]
+    if not x.dtype.is_floating:
         raise ValueError(
-            "There must be one label for each image. Received: "
-            f"{x.shape[0]} images and {y.shape[0]} labels"
+            f"Images must be floats in {list(bounds)}, or uint8 where that is "
+            f"[0, 1] or [0, 255]. Received: dtype={x.dtype.name}"
         )
-    return tf.cast(x, tf.float32), tf.cast(y, tf.int32)
+    return tf.cast(x, tf.float32)
 
 
-def check_images(x: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
-    """Returns the images, clipped by rounding at most, or raises."""
-    low, high = float(tf.reduce_min(x)), float(tf.reduce_max(x))
-    # Comparisons with NaN are false.
-    if not (low >= bounds[0] - TOLERANCE and high <= bounds[1] + TOLERANCE):
-        raise ValueError(
-            f"Images must be finite and lie in {list(bounds)}. Received: "
-            f"values from {low:g} to {high:g}; uint8 images: divide by 255."
-        )
+def assert_images(
+    x: tf.Tensor, bounds: Bounds, *, clip: bool = False
+) -> tf.Tensor:
+    """Returns the images, clipped by rounding at most, or fails.
+
+    Values beyond the bounds by more than a rounding error, and NaN, stop.
+
+    Args:
+        x: Images [batch, height, width, channels].
+        bounds: The least and the largest value of a pixel.
+        clip: Whether finite values beyond the bounds are clipped.
+    """
+    low, high = tf.reduce_min(x), tf.reduce_max(x)
+    inside = tf.reduce_all(tf.math.is_finite(x))
+    if not clip:
+        inside &= low >= bounds[0] - TOLERANCE
+        inside &= high <= bounds[1] + TOLERANCE
+    x = require(inside, _advice(low, high, bounds), low, high, then=x)
     return tf.clip_by_value(x, *bounds)
 
 
-def check_labels(y: tf.Tensor, classifier: Any) -> None:
-    """Raises `ValueError` where a label is no class of the classifier.
-
-    How many classes there are is known of a Keras model with a known output
-    shape; of another only labels below 0 are refused here.
-    """
-    shape = getattr(classifier, "output_shape", None) or (None,)
-    classes = shape[-1] if isinstance(shape[-1], int) else None
-    low, high = int(tf.reduce_min(y)), int(tf.reduce_max(y))
-    if low < 0 or (classes is not None and high >= classes):
-        allowed = "0 or more"
-        if classes is not None:
-            allowed = f"in 0..{classes - 1}, the classifier's outputs"
-        raise ValueError(
-            f"Labels must be {allowed}. Received: labels from {low} to {high}"
-        )
-
-
-def assert_images(x: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
-    """Returns the images, clipped by rounding at most, or fails in the graph.
-
-    Values beyond the bounds by more than a rounding error, and NaN, stop.
-    """
-    low, high = tf.reduce_min(x), tf.reduce_max(x)
-    # Comparisons with NaN are false, so NaN fails here too.
-    inside = (low >= bounds[0] - TOLERANCE) & (high <= bounds[1] + TOLERANCE)
-    check = tf.debugging.Assert(
-        inside & tf.reduce_all(tf.math.is_finite(x)),
-        [
-            f"Images must be finite and lie in {list(bounds)}. Scale them "
-            "first (uint8 images: divide by 255). Received a batch with "
-            "minimum and maximum",
-            low,
-            high,
-        ],
+def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
+    """Says what to do with images beyond the bounds; the values come after."""
+    bottom, top = bounds
+    reach = (top - bottom) / 2
+    advice = tf.where(
+        (low >= bottom) & (high > 2 * top),
+        "divide them by 255, or pass them as uint8",
+        "undo the normalisation, and let the classifier do it",
     )
-    with tf.control_dependencies([check] if check is not None else []):
-        return tf.clip_by_value(x, *bounds)
-
-
-def assert_labels(y: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """Returns the labels, or fails in the graph where one is out of range."""
-    low, high = tf.reduce_min(y), tf.reduce_max(y)
-    check = tf.debugging.Assert(
-        (low >= 0) & (high < num_classes),
-        [
-            f"Labels must lie in 0..{num_classes - 1}, since the classifier "
-            f"has {num_classes} outputs. Received a batch with minimum and "
-            "maximum",
-            low,
-            high,
-        ],
+    overshoot = (low > bottom - reach) & (high < top + reach)
+    advice = tf.where(
+        overshoot,
+        "clip them, or where augmentation overshoots in training pass "
+        "`clip_images=True` to the trainer",
+        advice,
     )
-    with tf.control_dependencies([check] if check is not None else []):
-        return tf.identity(y)
-
-
-def assert_logits(logits: tf.Tensor) -> tf.Tensor:
-    """Returns the logits, or fails in the graph where they are softmax's."""
-    check = tf.debugging.Assert(~looks_like_softmax(logits), [SOFTMAX_MESSAGE])
-    with tf.control_dependencies([check] if check is not None else []):
-        return tf.identity(logits)
+    finite = tf.math.is_finite(low) & tf.math.is_finite(high)
+    advice = tf.where(finite, advice, "repair those that are not")
+    return tf.strings.join(
+        [
+            f"Images must be finite and lie in {list(bounds)}: ",
+            advice,
+            ". Received: values from and to",
+        ]
+    )
 
 
 def assert_finite(values: list[Any], *, then: list[Any]) -> list[Any]:
@@ -180,8 +188,9 @@ def assert_finite(values: list[Any], *, then: list[Any]) -> list[Any]:
         for value in values
         if value is not None
     ]
-    check = tf.debugging.Assert(
-        tf.reduce_all(tf.stack(finite)), [NOT_FINITE, "The loss:", values[0]]
+    return require(
+        tf.reduce_all(tf.stack(finite)),
+        f"{NOT_FINITE} The loss:",
+        values[0],
+        then=then,
     )
-    with tf.control_dependencies([check] if check is not None else []):
-        return [t if t is None else tf.identity(t) for t in then]

@@ -13,6 +13,9 @@ commands can be imported, and run, in one process.
 from __future__ import annotations
 
 import inspect
+import io
+import os
+import re
 import sys
 import textwrap
 import zipfile
@@ -33,8 +36,22 @@ _EXPECTED = (
     flags.Error,
     ValueError,
     OSError,
-    MemoryError,
     zipfile.BadZipFile,
+)
+_NO_READER = (
+    "Nobody reads the output any more, so the command has stopped. Repeat it "
+    "to go on."
+)
+_OUT_OF_MEMORY = (
+    "There is not enough memory. Use a smaller network, a smaller batch "
+    "(--batch_size, --eval_batch_size) or --sample_chunk, or give the process "
+    "more"
+)
+# What libraries in C++ say of it in errors of other types.
+_MEMORY_ERRORS = re.compile(
+    "alloc failed|bad_alloc|failed to allocate|OOM when allocating"
+    "|out of memory|Cannot allocate memory",
+    re.IGNORECASE,
 )
 
 
@@ -72,14 +89,54 @@ def run(
         try:
             _check_arguments(work, arguments)
             work(*arguments)
+        except BrokenPipeError:
+            sys.exit(f"error: {_NO_READER}")
         except _EXPECTED as error:
             sys.exit(f"error: {_one_line(error)}")
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+            sys.exit(f"error: {_OUT_OF_MEMORY} ({_one_line(error):.200})")
 
+    _prepare_standard_streams()
     try:
         app.run(guarded, flags_parser=parse)
     except KeyboardInterrupt:
         print("Interrupted. Repeat the command to go on.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(0)  # of the help; an error of the work is told above
+    finally:
+        _flush_output()
+
+
+def _prepare_standard_streams() -> None:
+    """Makes the standard streams take whatever is printed.
+
+    Those that the shell has closed are opened: the next file that is opened
+    would take their place, and what is printed would be written into it. What
+    the encoding lacks, such as the bytes of an odd path, is escaped.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The system gives the lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)
+            stream = os.fdopen(number, "w" if number else "r")
+            setattr(sys, name, stream)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush_output() -> None:
+    """Writes what was printed; a reader that has gone is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def required(values: flags.FlagValues, name: str) -> Any:
@@ -152,6 +209,15 @@ def _check_arguments(
     takes_arguments = bool(inspect.signature(work).parameters)
     if arguments and not takes_arguments:
         raise ValueError(f"Too many arguments: {list(arguments)}")
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # TensorFlow has its own error for it, and may not be imported here.
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "ResourceExhaustedError"
+        or _MEMORY_ERRORS.search(str(error)) is not None
+    )
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,15 +2,19 @@
 
     adt-evaluate --workdir=DIR --protocol=autoattack
     adt-evaluate --model=model.keras --dataset=mine.npz --epsilon=0.03
+    adt-evaluate --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
+    adt-evaluate --workdir=DIR --norm=l2 --epsilon=0.5
+    adt-evaluate --preset=digits_small_cnn_adt_exp --replay
     adt-evaluate --compare DIR1 DIR2 --protocol=autoattack
 
-Data set and epsilon are those of the run, unless given. The protocols are the
-flagfiles in flags/protocols. Writes DIR/evaluation.json (with a protocol
-DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted, the same
-command goes on where it stopped.
+Data set, norm and epsilon are those of the run, unless given. The protocols
+are the flagfiles in flags/protocols. Writes DIR/evaluation.json (with a
+protocol DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted,
+the same command goes on where it stopped.
 """
 
 import shlex
+import sys
 
 from absl import flags
 
@@ -21,6 +25,7 @@ from adt_tf.cli.flags import (
     default_output,
     define_classifier,
     define_config,
+    load_classifier,
     set_unless_given,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
@@ -83,13 +88,19 @@ flags.DEFINE_boolean(
 flags.DEFINE_string(
     "output", None, "File in the place of evaluation.json.", flag_values=FLAGS
 )
+flags.DEFINE_boolean(
+    "replay",
+    False,
+    "Show a preset the perturbations found for it, in place of attacks.",
+    flag_values=FLAGS,
+)
 flags.DEFINE_list(
     "compare",
     None,
     "Two evaluated workdirs or .json files to compare.",
     flag_values=FLAGS,
 )
-define_config(FLAGS, shown=(*OF_EVALUATION, "train_examples"))
+define_config(FLAGS, shown=(*OF_EVALUATION, "architecture", "train_examples"))
 
 
 def evaluate(*arguments: str) -> None:
@@ -99,6 +110,9 @@ def evaluate(*arguments: str) -> None:
         return
     if arguments:
         raise ValueError(f"Arguments without a flag: {list(arguments)}")
+    if FLAGS.replay:
+        _replay()
+        return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
     # Generators are trained on the training examples.
@@ -116,19 +130,18 @@ def evaluate(*arguments: str) -> None:
 
     output = evaluation_files.checked_output(output, FLAGS.keep_examples)
     test = inputs.load_test_data(config, FLAGS.test_examples)
-    source = FLAGS.source and inputs.load_classifier(FLAGS.source)
-    classifier = inputs.load_classifier(
-        FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
-    )
+    source = FLAGS.source and inputs.load_classifier(FLAGS.source, like=test)
+    classifier = load_classifier(FLAGS, test, probabilities=FLAGS.probabilities)
     attacks = evaluation_job.build_attacks(
         FLAGS.attacks,
-        config.epsilon,
+        inputs.threat_model(config),
         test,
         classifier=classifier,
         source=source,
         width_factor=FLAGS.attack_width_factor,
     )
-    method = config.method if FLAGS.workdir else FLAGS.model
+    named = FLAGS.model or FLAGS.preset
+    method = config.method if FLAGS.workdir else named
     print(
         f"{method} on {test.name}, protocol {protocol}: "
         f"{', '.join(FLAGS.attacks)}"
@@ -162,6 +175,28 @@ def evaluate(*arguments: str) -> None:
         independent=FLAGS.independent,
         keep_examples=FLAGS.keep_examples,
     )
+
+
+def _replay() -> None:
+    """Shows a preset's classifier the perturbations that were found for it."""
+    preset = command.required(FLAGS, "preset")
+    others = [
+        name
+        for name in FLAGS
+        if FLAGS[name].present and name not in ("preset", "replay", "data_dir")
+    ]
+    if others:
+        raise ValueError(
+            "--replay takes --preset and --data_dir alone. Received: "
+            f"--{others[0]}"
+        )
+    import_tensorflow()
+    from adt_tf.serving import replay
+
+    result = replay.replay(preset, data_dir=FLAGS.data_dir)
+    print(result)
+    if not result.agrees:
+        sys.exit(1)
 
 
 def _compare(paths: list[str]) -> None:

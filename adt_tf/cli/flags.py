@@ -19,9 +19,22 @@ from absl import flags
 from adt_tf.cli import command
 from adt_tf.runs import flag_fields
 from adt_tf.runs.config import Config
+from adt_tf.serving import preset_files
 
 #: What may differ between a run and its evaluation.
-OF_EVALUATION = ("dataset", "data_dir", "download", "epsilon", "seed")
+OF_EVALUATION = (
+    "dataset",
+    "data_dir",
+    "download",
+    "image_size",
+    "norm",
+    "epsilon",
+    "seed",
+)
+
+
+# What a preset says of its measurements.
+_OF_A_PRESET = ("dataset", "norm", "epsilon")
 
 
 def define_config(
@@ -73,6 +86,11 @@ def given_config(
                 "here; of a run's flags only "
                 f"{', '.join(n for n in names if n in allowed)} may be given."
             )
+    if "norm" in present and "epsilon" not in present:
+        raise ValueError(
+            f"--norm={values['norm'].value} needs --epsilon: a radius means "
+            "another thing in each norm (8/255 is usual in linf, 0.5 in l2)."
+        )
     texts = [values[name].serialize() for name in present]
     return flag_fields.parse_flags(Config, texts)
 
@@ -88,17 +106,30 @@ def config_of_run(values: flags.FlagValues, workdir: str) -> Config:
     return Config.from_workdir(workdir, **changes)
 
 
-def define_classifier(values: flags.FlagValues) -> None:
-    """Defines the flags that name a classifier to measure."""
+def define_model(values: flags.FlagValues) -> None:
+    """Defines the flags that name a classifier."""
     flags.DEFINE_string(
         "workdir", None, "Directory of the run.", flag_values=values
     )
     flags.DEFINE_string(
         "model",
         None,
-        "A .keras file or SavedModel in its place.",
+        "In its place a SavedModel or a file: .keras, .pt, .pth, "
+        ".safetensors, .npz, .onnx, .h5.",
         flag_values=values,
     )
+    flags.DEFINE_string(
+        "preset",
+        None,
+        "Preset in its place: a name of adt_tf.presets(), a directory, or "
+        "hf://user/repository.",
+        flag_values=values,
+    )
+
+
+def define_classifier(values: flags.FlagValues) -> None:
+    """Defines the flags that name a classifier to measure."""
+    define_model(values)
     flags.DEFINE_boolean(
         "probabilities",
         False,
@@ -110,12 +141,16 @@ def define_classifier(values: flags.FlagValues) -> None:
 def default_output(values: flags.FlagValues, name: str) -> pathlib.Path:
     """Returns the file of a result: in the workdir, or beside the model.
 
+    That of a preset is in the current directory.
+
     Args:
-        values: Flags of the command, --workdir and --model among them.
+        values: Flags of the command, those of `define_model` among them.
         name: Name of the file in a workdir.
     """
     if values.workdir:
         return pathlib.Path(values.workdir) / name
+    if values.preset:
+        return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
     model = pathlib.Path(values.model)
     # v1.0 of the SavedModel v1.0/ and of v1.0.keras.
     stem = model.name if model.is_dir() else model.stem
@@ -125,26 +160,68 @@ def default_output(values: flags.FlagValues, name: str) -> pathlib.Path:
 def config_to_measure(values: flags.FlagValues, *allowed: str) -> Config:
     """Returns the configuration that a classifier is measured with.
 
-    It is that of --workdir, with what the command line gives in its place. For
-    --model it is made of the command line alone.
+    It is that of --workdir, or of what a --preset was measured with, with what
+    the command line gives in its place. For --model it is made of the command
+    line alone.
 
     Args:
-        values: Flags of the command, --workdir and --model among them.
+        values: Flags of the command, those of `define_model` among them.
         *allowed: Fields that may be given for a model, beside the data set,
-            epsilon and the seed.
+            the norm, epsilon and the seed.
     """
-    if (values.workdir is None) == (values.model is None):
-        raise ValueError("Give either --workdir or --model.")
+    names = (values.workdir, values.model, values.preset)
+    if sum(name is not None for name in names) != 1:
+        raise ValueError("Give either --workdir or --model or --preset.")
     if values.workdir is not None:
         return config_of_run(values, values.workdir)
-    config = Config(**given_config(values, allowed=(*OF_EVALUATION, *allowed)))
+    given = given_config(
+        values, allowed=(*OF_EVALUATION, "architecture", *allowed)
+    )
+    # That of the model, which is no run's network.
+    architecture = given.pop("architecture", None)
+    measured = None
+    if values.preset is not None:
+        if architecture is not None:
+            raise ValueError(
+                "A preset has its architecture inside: leave --architecture "
+                f"out. Received: --architecture={architecture}"
+            )
+        folder = preset_files.locate(values.preset)
+        measured = preset_files.read_metadata(folder)
+    if measured is not None:
+        return Config(**{k: measured[k] for k in _OF_A_PRESET} | given)
+    config = Config(**given)
     if not values["dataset"].present:
+        name = "model" if values.preset is None else "preset"
         raise ValueError(
-            "--model needs --dataset, the images to measure it on: mine.npz, "
+            f"--{name} needs --dataset, the images to measure it on: mine.npz, "
             "or a name such as cifar10. --epsilon is "
             f"{config.epsilon:.4g} unless given."
         )
     return config
+
+
+def load_classifier(
+    values: flags.FlagValues, like: Any, *, probabilities: bool = False
+) -> Any:
+    """Loads the classifier that the command line names.
+
+    Args:
+        values: Flags of the command, those of `define_model` among them.
+        like: Examples whose shape and classes are the classifier's.
+        probabilities: Whether the model gives probabilities, not logits.
+    """
+    from adt_tf.runs import inputs
+    from adt_tf.serving import preset_models
+
+    if values.preset is not None:
+        return preset_models.from_preset(values.preset)
+    return inputs.load_classifier(
+        values.workdir or values.model,
+        values.architecture,
+        like=like,
+        probabilities=probabilities,
+    )
 
 
 def set_unless_given(values: flags.FlagValues, arguments: list[str]) -> None:

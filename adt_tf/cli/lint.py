@@ -2,6 +2,7 @@
 
     adt-lint --workdir=DIR
     adt-lint --model=model.keras --dataset=mine.npz --epsilon=0.03
+    adt-lint --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
 Exits with 1 if a check fails. Writes DIR/lint.json.
 """
@@ -17,6 +18,7 @@ from adt_tf.cli.flags import (
     default_output,
     define_classifier,
     define_config,
+    load_classifier,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
 
@@ -28,7 +30,7 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "output", None, "File in the place of lint.json.", flag_values=FLAGS
 )
-define_config(FLAGS, shown=OF_EVALUATION)
+define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 
 
 def lint() -> None:
@@ -42,12 +44,11 @@ def lint() -> None:
     path = lint_job.checked_output(
         FLAGS.output or default_output(FLAGS, "lint.json")
     )
+    test = inputs.load_test_data(config)
     report = linting.lint(
-        inputs.load_classifier(
-            FLAGS.workdir or FLAGS.model, probabilities=FLAGS.probabilities
-        ),
-        inputs.load_test_data(config),
-        epsilon=config.epsilon,
+        load_classifier(FLAGS, test, probabilities=FLAGS.probabilities),
+        test,
+        epsilon=inputs.threat_model(config),
         num_examples=FLAGS.test_examples,
         seed=config.seed,
     )

@@ -2,7 +2,8 @@
 
 They are written to the standard error before any setting of log levels is
 read. So what is written there during the import is kept back, and shown only
-if the import fails or the process dies in it: a second process holds it.
+if the import fails or the process dies in it: a second process holds it. A
+death is told in a line of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ import signal
 import sys
 from collections.abc import Iterator
 
-_ALL_IS_WELL = b"+"
+from adt_tf.cli.limits import check_limits
+
+_ALL_IS_WELL, _EXCEPTION = b"+", b"-"
+_DEATH = (
+    b"error: The process was ended while it imported TensorFlow: by a signal, "
+    b"or for want of memory or threads.\n"
+)
 
 
 def import_tensorflow(*, devices: bool = True) -> None:
     """Imports TensorFlow and what takes long beside it.
+
+    Raises `ValueError` where the limits of the process are too low for it.
 
     Args:
         devices: Whether to look for devices too. A program that is to meet
@@ -27,6 +36,8 @@ def import_tensorflow(*, devices: bool = True) -> None:
     # Off by default on many CPUs, and faster on all that have it.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     is_first = "tensorflow" not in sys.modules
+    if is_first:
+        check_limits()
     with held_back_errors() if is_first else contextlib.nullcontext():
         import tensorflow as tf
         import tensorflow_probability as tfp
@@ -61,7 +72,7 @@ def held_back_errors() -> Iterator[None]:
     standard_error = os.dup(2)
     os.dup2(text_source, 2)
     os.close(text_source)
-    verdict = b""
+    verdict = _EXCEPTION
     try:
         yield
         verdict = _ALL_IS_WELL
@@ -85,7 +96,10 @@ def _hold(text_end: int, verdict_end: int) -> None:
         text = b""
         while part := os.read(text_end, 1 << 16):
             text += part
-        if os.read(verdict_end, 1) != _ALL_IS_WELL:
+        verdict = os.read(verdict_end, 1)
+        if verdict != _ALL_IS_WELL:
             os.write(2, text)
+        if not verdict:
+            os.write(2, _DEATH)
     finally:
         os._exit(0)

@@ -2,6 +2,7 @@
 
     adt-reproduce --target=table1,figure2 --scale=tiny
     adt-reproduce --target=all --scale=mini --data_dir=DIR --dry_run
+    adt-reproduce --target=table1 --scale=paper --released=DIR --rows=released
 
 Trains and attacks what is missing, reuses what is there, and writes each table
 beside the paper's numbers and each figure to OUTPUT (build/reproduce/SCALE).
@@ -59,7 +60,15 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "rows",
     None,
-    "Runs of a table to make, such as at_pgd,adt_exp (without it: all).",
+    "Runs of a table to make, such as at_pgd,adt_exp (without it: all); "
+    "released for those of --released alone.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "released",
+    None,
+    "Directory of released models for Table 1: at_pgd_plus.*, adt_exp.*, "
+    "adt_exp_am.* and adt_imp_am.*, those of them that you have.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
@@ -100,12 +109,21 @@ def reproduce() -> None:
             for name in ("epochs", "data_dir", "download")
             if FLAGS[name].present
         ),
-        rows=tuple(FLAGS.rows) if FLAGS.rows else None,
+        rows=_rows(FLAGS.rows, FLAGS.released),
+        released=FLAGS.released and pathlib.Path(FLAGS.released),
     )
     if FLAGS.dry_run:
         print(reproduction.describe(names, study, measure=FLAGS.measure))
     else:
         reproduction.reproduce(names, study)
+
+
+def _rows(
+    names: Sequence[str] | None, released: str | None
+) -> tuple[str, ...] | None:
+    if released is not None and names == ["released"]:
+        return ()
+    return tuple(names) if names else None
 
 
 def _seeds(texts: Sequence[str]) -> tuple[int, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+
+from adt_tf import checks
+from adt_tf.checks import arguments
 
 # Room for the rounding of float32 pipelines that end at 0 or 1.
 _TOLERANCE = 1e-6
@@ -21,6 +26,7 @@ class ImageData:
         labels: [N] or [N, 1], integers in 0 .. num_classes - 1 (kept as int32).
         num_classes: How many classes there are.
         name: What reports call the data set.
+        class_names: What reports call the classes, or None.
 
     Example:
 
@@ -34,6 +40,7 @@ class ImageData:
     labels: np.ndarray
     num_classes: int
     name: str
+    class_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         images = validate_images(self.images)
@@ -42,6 +49,9 @@ class ImageData:
         )
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
+        if self.class_names is not None:
+            names = validate_class_names(self.class_names, self.num_classes)
+            object.__setattr__(self, "class_names", names)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -74,6 +84,7 @@ def validate_images(images: np.ndarray) -> np.ndarray:
     ...
     ValueError: Images must be in [0, 1]: divide them by 255. Received: ...
     """
+    _refuse_masked(images, "Images")
     images = np.asarray(images)
     shape, received = images.shape, f"Received: shape={images.shape}"
     if images.ndim != 4:
@@ -130,6 +141,7 @@ def validate_labels(
     >>> validate_labels(np.array([[2], [0]]), 3)
     array([2, 0], dtype=int32)
     """
+    _refuse_masked(labels, "Labels")
     labels = np.asarray(labels)
     if num_classes is not None and num_classes < 2:
         raise ValueError(
@@ -168,6 +180,43 @@ def validate_labels(
     return labels.astype(np.int32, copy=False)
 
 
+def validate_class_names(
+    class_names: Sequence[str], num_classes: int
+) -> tuple[str, ...]:
+    """Returns the names of the classes, or raises.
+
+    Args:
+        class_names: A text for each class.
+        num_classes: How many classes there are.
+
+    Example:
+
+    >>> validate_class_names(["cat", "dog"], 2)
+    ('cat', 'dog')
+    """
+    is_list = isinstance(class_names, (Sequence, np.ndarray))
+    if (
+        not is_list
+        or isinstance(class_names, str)
+        or not all(isinstance(name, str) for name in class_names)
+        or len(class_names) != num_classes
+    ):
+        raise arguments.error(
+            f"hold a text for each of the {num_classes} classes, or be None",
+            class_names=class_names,
+        )
+    return tuple(map(str, class_names))
+
+
+def _refuse_masked(array: Any, words: str) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise ValueError(
+            f"{words} must not be masked, since what is masked would count: "
+            "leave those examples out, or fill them with `array.filled(0)`. "
+            f"Received: a masked array of shape={array.shape}"
+        )
+
+
 def scale_images(images: tf.Tensor | np.ndarray) -> tf.Tensor:
     """Turns uint8 images into float32 in [0, 1], and leaves floats alone.
 
@@ -180,12 +229,18 @@ def scale_images(images: tf.Tensor | np.ndarray) -> tf.Tensor:
     return tf.image.convert_image_dtype(images, tf.float32)
 
 
-def as_arrays(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Returns checked float32 images in [0, 1] and int32 labels.
+def as_arrays(
+    dataset: Any, *, bounds: tuple[float, float] = (0.0, 1.0)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns checked float32 images and int32 labels.
 
     Args:
-        dataset: (images, labels), an `ImageData`, or a finite
-            `tf.data.Dataset` of (image, label), batched or not.
+        dataset: (images, labels), an `ImageData`, a `tf.data.Dataset`, a
+            `keras.utils.PyDataset` or a generator that ends, batched or not;
+            or dictionaries in their place, as TensorFlow Datasets and Hugging
+            Face have them. Of one-hot and soft labels the class with the
+            largest share counts.
+        bounds: The least and the largest value of a pixel.
 
     Example:
 
@@ -193,28 +248,54 @@ def as_arrays(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> x.dtype, y.dtype
     (dtype('float32'), dtype('int32'))
     """
-    if isinstance(dataset, ImageData):
-        images, labels = dataset.images, dataset.labels
-    elif isinstance(dataset, tf.data.Dataset):
-        images, labels = _from_dataset(dataset)
-    elif isinstance(dataset, (tuple, list)) and len(dataset) == 2:
-        images, labels = dataset
+    images, labels = _collected(dataset)
+    # Further on both become plain arrays, without their masks.
+    _refuse_masked(images, "Images")
+    _refuse_masked(labels, "Labels")
+    if tuple(bounds) == (0.0, 1.0):
+        images = scale_images(validate_images(images)).numpy()
     else:
-        raise ValueError(
-            "The data must be (images, labels), a tf.data.Dataset of such, or "
-            f"an ImageData. Received: {type(dataset).__name__}"
-        )
-    images = validate_images(images)
-    labels = validate_labels(labels, num_examples=len(images))
-    return scale_images(images).numpy(), labels
+        images = checks.as_images(images, bounds)
+        images = checks.assert_images(images, bounds).numpy()
+    labels = checks.classes_in_array(labels)
+    return images, validate_labels(labels, num_examples=len(images))
 
 
-def _from_dataset(dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+def _collected(dataset: Any) -> tuple[Any, Any]:
+    """Returns all images and labels of a data set, in whatever form."""
+    if isinstance(dataset, ImageData):
+        return dataset.images, dataset.labels
+    if isinstance(dataset, tuple | list) and len(dataset) == 2:
+        return dataset[0], dataset[1]
+    if isinstance(dataset, Mapping):
+        return checks.unpack(dict(dataset))[:2]
+    if isinstance(dataset, tf.data.Dataset):
+        return _joined(_elements(dataset))
+    if isinstance(dataset, keras.utils.PyDataset):
+        if dataset.num_batches is None:
+            raise ValueError(
+                "The data set must end: an endless one cannot be evaluated. "
+                "Received: a PyDataset with num_batches=None"
+            )
+        return _joined(dataset[i] for i in range(dataset.num_batches))
+    # An array is iterable as well, but has no labels.
+    if isinstance(dataset, Iterable) and not (
+        isinstance(dataset, str | bytes) or hasattr(dataset, "shape")
+    ):
+        return _joined(dataset)
+    raise ValueError(
+        "The data must be (images, labels), a tf.data.Dataset, PyDataset or "
+        "generator of such, or an ImageData. Received: "
+        f"{type(dataset).__name__}"
+    )
+
+
+def _elements(dataset: tf.data.Dataset) -> Iterable[Any]:
     spec = dataset.element_spec
-    if (
+    if not isinstance(spec, dict) and (
         not isinstance(spec, tuple)
         or len(spec) < 2
-        or not all(isinstance(part, tf.TensorSpec) for part in spec[:2])
+        or not isinstance(spec[1], tf.TensorSpec)
     ):
         raise ValueError(
             "The data set must yield (images, labels). Received: elements of "
@@ -225,10 +306,19 @@ def _from_dataset(dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
             "The data set must end: an endless one cannot be evaluated. Use "
             "`dataset.take(n)`."
         )
-    if len(spec[0].shape) == 3:
+    if len(checks.unpack(spec)[0].shape) == 3:
         dataset = dataset.batch(256)
-    batches = [element[:2] for element in dataset.as_numpy_iterator()]
+    return dataset.as_numpy_iterator()
+
+
+def _joined(elements: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Puts batches, or single examples, together."""
+    batches = [
+        tuple(np.asarray(part) for part in checks.unpack(element)[:2])
+        for element in elements
+    ]
     if not batches:
         raise ValueError("The data set must not be empty. Received: 0 batches")
     images, labels = zip(*batches, strict=True)
-    return np.concatenate(images), np.concatenate(labels)
+    join = np.stack if images[0].ndim == 3 else np.concatenate
+    return join(images), join(labels)

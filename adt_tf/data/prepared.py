@@ -1,7 +1,7 @@
 """Data sets that TensorFlow Datasets has prepared.
 
     folder = find("cifar10", "~/tensorflow_datasets", download=False)
-    images, labels, num_classes = read(folder, "train", limit=None)
+    images, labels, class_names = read(folder, "train", limit=None)
 
 TFDS imports the Python classes that the files of a data set name, and it finds
 these files by rules of its own. So TFDS is never given a name to look up: the
@@ -37,9 +37,10 @@ def find(name: str, data_dir: str | None, *, download: bool) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            'The data set must be "digits", a path that ends in .npz, or the '
-            "name of a data set of TensorFlow Datasets, as in cifar10 or "
-            "name/config, without a version or path (pass its directory as "
+            'The data set must be "digits", a path that ends in .npz, the path '
+            "of a folder of images, as in ./pets, or the name of a data set of "
+            "TensorFlow Datasets, as in cifar10 or name/config, without a "
+            "version or path (pass its directory as "
             f"data_dir=..., or --data_dir=...). Received: {name!r}"
         )
     data_dir = os.path.expanduser(
@@ -116,8 +117,8 @@ def _download(name: str, data_dir: str) -> str:
 
 def read(
     folder: str, source: str, limit: int | None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Reads a split into memory: images, labels and the number of classes.
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Reads a split into memory: images, labels and the names of the classes.
 
     Args:
         folder: What `find` has returned.
@@ -172,7 +173,7 @@ def read(
         raise _damaged(folder, start, size, first_line(error)) from error
     if start < size:
         raise _damaged(folder, start, size, "there is no more")
-    return images, labels, label.num_classes
+    return images, labels, label.names
 
 
 def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""Where data sets come from: scikit-learn, TFDS' folders, .npz files."""
+"""Where data sets come from: scikit-learn, TFDS, .npz files, folders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 
 from adt_tf import array_files
 from adt_tf.checks import arguments
-from adt_tf.data import prepared
+from adt_tf.data import folders, prepared
 from adt_tf.data.images import ImageData, validate_labels
 from adt_tf.files import first_line
+
+_SPLITS = ("train", "test")
 
 
 def load(
@@ -23,17 +25,22 @@ def load(
     validation_examples: int = 0,
     seed: int = 0,
     download: bool = False,
+    image_size: tuple[int, int] | None = None,
 ) -> ImageData:
     """Reads one split of a data set into memory; offline unless `download`.
 
     An .npz file has x_train, y_train, x_test and y_test, as those of Keras, or
     images and labels, of which a stratified fifth becomes the test split. For
-    the test split x_test and y_test are enough.
+    the test split x_test and y_test are enough. An array of texts class_names
+    names the classes, as data sets of TensorFlow Datasets do. A folder of
+    images has a subfolder for each class, or train/ and test/ with one for each
+    class.
 
     Args:
         name: "digits" (1,297 training and 500 test images, 8x8x1), the name of
             a data set of TensorFlow Datasets ("cifar10", "cifar100",
-            "svhn_cropped", "name/config"), or a path that ends in .npz.
+            "svhn_cropped", "name/config"), a path that ends in .npz, or the
+            path of a folder of images, as in "./pets".
         split: "train", "validation" or "test".
         data_dir: Where TensorFlow Datasets keeps its data; by default
             $TFDS_DATA_DIR, or else ~/tensorflow_datasets.
@@ -42,6 +49,7 @@ def load(
             are held out as the validation split.
         seed: Makes that choice: give "train" and "validation" the same.
         download: Lets TensorFlow Datasets fetch what is not prepared.
+        image_size: Height and width to resize the images of a folder to.
 
     Example:
 
@@ -58,17 +66,28 @@ def load(
         arguments.integer_at_least(
             1, "None takes all.", num_examples=num_examples
         )
+    is_folder = folders.is_folder(name)
+    if image_size is not None and not is_folder:
+        raise ValueError(
+            "Only the images of a folder can be resized, as in ./pets. "
+            f"Received: image_size={image_size} for {name!r}"
+        )
     source = "test" if split == "test" else "train"
     held_out = 0 if split == "test" else validation_examples
+    class_names = None
     if name == "digits":
         images, labels, num_classes = _read_digits(source)
     elif name.endswith(".npz"):
-        images, labels, num_classes = _read_npz(name, source)
+        images, labels, num_classes, class_names = _read_npz(name, source)
+    elif is_folder:
+        images, labels, class_names = _read_folder(name, source, image_size)
+        num_classes = len(class_names)
     else:
         folder = prepared.find(name, data_dir, download=download)
         # The choice of the validation split needs all labels.
         limit = None if held_out else num_examples
-        images, labels, num_classes = prepared.read(folder, source, limit)
+        images, labels, class_names = prepared.read(folder, source, limit)
+        num_classes = len(class_names)
     if held_out:
         if not 0 < held_out < len(labels):
             raise arguments.error(
@@ -89,7 +108,9 @@ def load(
         images, labels = images[:num_examples], labels[:num_examples]
     if name.endswith(".npz"):
         name = os.path.basename(name).removesuffix(".npz")
-    return ImageData(images, labels, num_classes, name)
+    elif is_folder:
+        name = os.path.basename(os.path.abspath(os.path.expanduser(name)))
+    return ImageData(images, labels, num_classes, name, class_names)
 
 
 def _stratified_choice(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -119,7 +140,9 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
     return images[kept], digits.target[kept], 10
 
 
-def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
+def _read_npz(
+    path: str, source: str
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None]:
     path = os.path.expanduser(path)
     if not os.path.isfile(path):
         raise ValueError(
@@ -133,6 +156,12 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
             names, is_split = set(arrays), True
             if {"x_train", "y_train", "x_test", "y_test"} <= names:
                 images, labels = arrays[f"x_{source}"], arrays[f"y_{source}"]
+                shapes = [_shape(arrays, f"x_{s}")[1:] for s in _SPLITS]
+                if shapes[0] != shapes[1]:
+                    raise ValueError(
+                        "the images of x_train and x_test must have one shape, "
+                        f"but have {shapes[0]} and {shapes[1]}"
+                    )
                 all_labels = [arrays["y_train"], arrays["y_test"]]
             elif {"x_test", "y_test"} <= names and source == "test":
                 images, labels = arrays["x_test"], arrays["y_test"]
@@ -146,11 +175,16 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
                     "y_test, or images and labels, but has "
                     + (", ".join(arrays) or "none")
                 )
+            class_names = None
+            if "class_names" in names:
+                class_names = arrays["class_names"]
     except array_files.DAMAGED as error:
         raise ValueError(
             f"Cannot read {path!r}: {first_line(error)}"
         ) from error
     num_classes = 1 + max(int(validate_labels(y).max()) for y in all_labels)
+    if class_names is not None:
+        num_classes = max(num_classes, class_names.size)
     labels = validate_labels(
         labels, num_examples=len(images) if images.ndim else 0
     )
@@ -160,15 +194,38 @@ def _read_npz(path: str, source: str) -> tuple[np.ndarray, np.ndarray, int]:
         in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
         kept = in_test if source == "test" else ~in_test
         images, labels = images[kept], labels[kept]
-    return images, labels, num_classes
+    return images, labels, num_classes, class_names
+
+
+def _read_folder(
+    name: str, source: str, image_size: tuple[int, int] | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    folder = folders.find(name, image_size)
+    if source in folder.splits:
+        return *folder.read(source), folder.class_names
+    images, labels = folder.read("all")
+    in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
+    kept = in_test if source == "test" else ~in_test
+    return images[kept], labels[kept], folder.class_names
+
+
+def _shape(arrays: np.lib.npyio.NpzFile, name: str) -> tuple[int, ...]:
+    """Returns the shape of an array without reading its numbers."""
+    with arrays.zip.open(f"{name}.npy") as file:
+        if np.lib.format.read_magic(file) == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)[0]
+        return np.lib.format.read_array_header_2_0(file)[0]
 
 
 def test_share(name: str) -> tuple[int, int] | None:
-    """How many of how many examples are the test split of an .npz file.
+    """How many of how many examples are the test split of a file or folder.
 
     None where all that are meant for it are: only a file of images and labels
-    is divided.
+    or a folder of classes is divided.
     """
+    if folders.is_folder(name):
+        size = folders.count_undivided(name)
+        return size and (_fifth(size), size)
     if not name.endswith(".npz"):
         return None
     with np.load(os.path.expanduser(name), allow_pickle=False) as arrays:

@@ -12,10 +12,12 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from adt_tf import checks, configs, data
+from adt_tf import checks, configs, data, linting
 from adt_tf.attacks import Attack
 from adt_tf.attacks.resumable import Pieces
 from adt_tf.checks import arguments
+from adt_tf.evaluation import classes, time_left
+from adt_tf.evaluation.batches import batches, sizes_at_most
 from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
 from adt_tf.evaluation.state import State, fingerprint, probe
 
@@ -32,7 +34,7 @@ _PIECE_SECONDS = 5.0
 def evaluate(
     classifier: Any,
     dataset: Any,
-    attacks: Sequence[Attack],
+    attacks: Attack | Sequence[Attack],
     *,
     batch_size: int = 128,
     seed: int = 0,
@@ -40,6 +42,7 @@ def evaluate(
     keep_examples: bool = False,
     directory: str | pathlib.Path | None = None,
     write: Callable[[Report], None] | None = None,
+    class_names: Sequence[str] | None = None,
     verbose: bool = True,
 ) -> Report:
     """Measures natural accuracy, accuracy under attack, and A_rob.
@@ -50,12 +53,17 @@ def evaluate(
     batch of adversarial images is checked against the threat model before it
     is counted. The result does not depend on `batch_size`.
 
+    About thirty passes of 32 examples look for what makes such a number wrong,
+    as `adt_tf.lint` does: no input gradient, random outputs, outputs that
+    depend on the batch, another range of the input. What they find stands
+    beside A_rob wherever the report shows it, and in `report.warnings`.
+
     Args:
         classifier: A Keras model from images in [0, 1] to logits, or any
             object that is called as `classifier(images, training=False)`.
-        dataset: (images, labels), a `tf.data.Dataset` of such, batched or
-            not, or an `adt_tf.data.ImageData`.
-        attacks: Such as `[adt_tf.attacks.pgd(8 / 255)]`.
+        dataset: (images, labels), or a data set of such in any form that
+            `adt_tf.data.as_arrays` takes.
+        attacks: An attack or several, such as `[adt_tf.attacks.pgd(8 / 255)]`.
         batch_size: Images at once.
         seed: Of the attacks' noise.
         independent: Whether each attack runs on all examples that are right
@@ -65,14 +73,23 @@ def evaluate(
             the same call goes on from; None for nowhere.
         write: Is called with the report. Only then is what `directory` holds
             removed, so that nothing is lost if it cannot be written.
+        class_names: A name for each class; by default those of an
+            `ImageData`, or numbers.
         verbose: Whether to show progress.
     """
     checks.check_classifier(classifier)
+    attacks = [attacks] if isinstance(attacks, Attack) else attacks
     names = _checked_names(attacks)
     for attack in attacks:
         attack.check(classifier)
     arguments.integer_at_least(1, batch_size=batch_size)
-    images, labels = data.as_arrays(dataset)
+    bounds = _bounds(attacks)
+    images, labels = data.as_arrays(dataset, bounds=bounds)
+    if class_names is None:
+        class_names = getattr(dataset, "class_names", None)
+    if class_names is not None:
+        class_names = classes.checked_names(class_names, labels)
+    checks.check_answer(classifier, images[:1])
     descriptions = {attack.name: repr(attack) for attack in attacks}
     key, logits = "", None
     if directory is not None:
@@ -90,15 +107,20 @@ def evaluate(
         key=key,
         probe=logits,
     )
+    run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
+    if state.resumed and not run.agrees(bounds):
+        state.reset(images)
     if state.resumed and verbose:
         print("Going on with an evaluation that was interrupted.")
     if state.refused and verbose:
         print(
             "Starting anew: an evaluation was interrupted here, but of a model "
-            "that gives other logits."
+            "that gives other logits or verdicts."
         )
-    run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
     run.natural()
+    warnings = linting.quick_failures(classifier, images, labels, bounds=bounds)
+    if warnings and verbose:
+        print(*(line for w in warnings for line in w.lines()), sep="\n")
     for row, attack in enumerate(attacks, start=1):
         before = state.outcomes[: 1 if independent else row]
         run.attack(row, attack, np.all(before == RIGHT, axis=0))
@@ -110,6 +132,9 @@ def evaluate(
         dict(zip([NATURAL, *names], map(float, state.seconds), strict=True)),
         state.examples if keep_examples else None,
         checks.digest(images, labels),
+        warnings,
+        labels,
+        class_names,
     )
     if write is not None:
         write(report)
@@ -135,6 +160,17 @@ def _checked_names(attacks: Sequence[Attack]) -> list[str]:
     return names
 
 
+def _bounds(attacks: Sequence[Attack]) -> tuple[float, float]:
+    """The pixel bounds of all attacks, [0, 1] where there is none."""
+    bounds = {tuple(attack.threat_model.bounds) for attack in attacks}
+    if len(bounds) > 1:
+        raise ValueError(
+            "Argument `attacks` must hold attacks with the same pixel bounds. "
+            f"Received: {sorted(bounds)}"
+        )
+    return bounds.pop() if bounds else (0.0, 1.0)
+
+
 class _Run:
     """One pass over attacks, parts and batches."""
 
@@ -152,11 +188,33 @@ class _Run:
         # How many steps of each attack take a piece's time.
         self._piece: dict[str, int] = {}
 
+    def agrees(self, bounds: tuple[float, float]) -> bool:
+        """Whether the saved verdicts on clean images are the classifier's.
+
+        Args:
+            bounds: Range of the pixels, which saved images must keep to.
+        """
+        low, high = bounds[0] - checks.TOLERANCE, bounds[1] + checks.TOLERANCE
+        examples = self.state.examples
+        if (
+            examples.size
+            and not low <= examples.min() <= examples.max() <= high
+        ):
+            return False
+        rows = np.flatnonzero(self.state.parts_done[0])
+        for chosen, size in batches(rows, self.batch_size):
+            clean = self._padded(self.images, chosen, size)
+            logits = self.predict(clean).numpy()[: len(chosen)]
+            right = logits.argmax(-1) == self.labels[chosen]
+            if not np.array_equal(right, self.state.outcomes[0, chosen]):
+                return False
+        return True
+
     def natural(self) -> None:
         """Classifies the clean images."""
         rows = np.flatnonzero(self.state.parts_done[0] == 0)
         with self._bar(NATURAL, len(rows)) as bar:
-            for chosen, size in _batches(rows, self.batch_size):
+            for chosen, size in batches(rows, self.batch_size):
                 clean = self._padded(self.images, chosen, size)
                 self._record(0, NATURAL, chosen, clean)
                 bar.update(len(chosen))
@@ -170,25 +228,43 @@ class _Run:
         largest = min(self.batch_size, largest)
         left = np.where(target, attack.num_parts - state.parts_done[row], 0)
         left = np.where(state.outcomes[row] == 0, 0, left)
+        clock = time_left.TimeLeft(attack.length)
         with self._bar(attack.name, int(left.sum())) as bar:
+            passes = (
+                f"{attack.passes:,} pass{'' if attack.passes == 1 else 'es'}"
+            )
+            bar.set_postfix_str(f"up to {passes} an image")
             for part in range(attack.num_parts):
+                parts_left = attack.num_parts - part - 1
                 rows = np.flatnonzero(
                     target
                     & (state.parts_done[row] == part)
                     & (state.outcomes[row] != 0)
                 )
-                for chosen, size in _batches(rows, largest):
+                batches_left = list(batches(rows, largest))
+                for i, (chosen, size) in enumerate(batches_left):
+                    standing = np.flatnonzero(
+                        target & (state.outcomes[row] != 0)
+                    )
+                    clock.batch(
+                        size,
+                        [size for _, size in batches_left[i + 1 :]]
+                        + parts_left * sizes_at_most(standing, largest),
+                    )
                     x = self._padded(self.images, chosen, size)
                     y = self._padded(self.labels, chosen, size)
                     pieces = Pieces(
                         attack, self.classifier, x, y, seed=self.seed, part=part
                     )
-                    x_adv = self._in_pieces(pieces, (row, part), chosen, bar)
+                    x_adv = self._in_pieces(
+                        pieces, (row, part), chosen, bar, clock
+                    )
                     attack.threat_model.check(x, x_adv)
                     fallen = self._record(row, attack.name, chosen, x_adv)
+                    clock.ended()
                     # What has fallen is spared the other parts.
-                    bar.total -= fallen * (attack.num_parts - part - 1)
-                    self._show(bar, row, target)
+                    bar.total -= fallen * parts_left
+                    self._show(bar, row, target, clock)
                     state.save()
             self._show(bar, row, target)
         state.save(now=True)
@@ -199,6 +275,7 @@ class _Run:
         place: tuple[int, int],
         chosen: np.ndarray,
         bar: tqdm.tqdm,
+        clock: time_left.TimeLeft,
     ) -> tf.Tensor:
         """Attacks a batch; the bar moves and the state is saved on the way.
 
@@ -207,19 +284,28 @@ class _Run:
             place: The row of the attack and its part.
             chosen: The examples of the batch.
             bar: Counts them.
+            clock: Times them.
         """
         length, before = pieces.attack.length, bar.n
         key = np.array([*place, *chosen])
         pieces.progress = self.state.load_batch(key, pieces.progress)
         num_steps = self._piece.get(pieces.attack.name, 1)
+        clock.begun()
         while not pieces.done:
-            start = time.monotonic()
+            step = pieces.step
             pieces.advance(num_steps)
-            seconds = max(time.monotonic() - start, 1e-3)
+            taken = pieces.step - step
+            # An attack that has broken all goes to its end at once.
+            seconds = clock.stepped(
+                taken if taken <= num_steps else 0, length - pieces.step
+            )
             if not pieces.done:
                 bar.n = before + len(chosen) * pieces.step / length
-                bar.set_postfix_str(f"step {pieces.step} of {length}")
+                bar.set_postfix_str(
+                    _told(f"step {pieces.step} of {length}", clock)
+                )
                 self.state.save_batch(key, pieces.progress)
+                seconds = max(seconds, 1e-3)
                 fitting = max(1, int(num_steps * _PIECE_SECONDS / seconds))
                 num_steps = min(2 * num_steps, fitting)
         self._piece[pieces.attack.name] = num_steps
@@ -256,9 +342,15 @@ class _Run:
         self._since = now
         return int(np.sum(~right))
 
-    def _show(self, bar: tqdm.tqdm, row: int, target: np.ndarray) -> None:
+    def _show(
+        self,
+        bar: tqdm.tqdm,
+        row: int,
+        target: np.ndarray,
+        clock: time_left.TimeLeft | None = None,
+    ) -> None:
         standing = np.mean(target & (self.state.outcomes[row] != 0))
-        bar.set_postfix_str(f"{100 * standing:.2f} % standing")
+        bar.set_postfix_str(_told(f"{100 * standing:.2f} % standing", clock))
 
     def _padded(self, array: np.ndarray, chosen: np.ndarray, size: int):
         """Repeats the last example up to a full batch: few shapes."""
@@ -273,22 +365,16 @@ class _Run:
             unit="image",
             disable=not self.verbose,
             bar_format="{desc} {bar:24} {n:.0f}/{total:.0f} "
-            "[{elapsed}<{remaining}]{postfix}",
+            "[{elapsed}]{postfix}",
         )
 
 
-def _batches(rows: np.ndarray, largest: int):
-    """Yields (rows, padded size), full batches and then smaller ones.
-
-    Sizes are few, each a quarter of the one before, so that few shapes are
-    traced and little is padded.
-    """
-    while len(rows):
-        size = largest
-        while size > 4 and len(rows) <= size // 4:
-            size //= 4
-        yield rows[:size], size
-        rows = rows[size:]
+def _told(text: str, clock: time_left.TimeLeft | None) -> str:
+    """Adds what is known of the time left."""
+    seconds = clock and clock.seconds
+    if not seconds:
+        return text
+    return f"{text}, at most {time_left.upper(seconds)} left"
 
 
 _PREDICT = weakref.WeakKeyDictionary()
@@ -300,7 +386,9 @@ def _predict_function(classifier: Any) -> Any:
         # A strong reference here would keep the classifier alive for ever.
         reference = weakref.ref(classifier)
         _PREDICT[classifier] = tf.function(
-            lambda x: tf.cast(reference()(x, training=False), tf.float32),
+            lambda x: checks.as_logits(
+                reference()(x, training=False), reference()
+            ),
             autograph=False,
             reduce_retracing=True,
         )

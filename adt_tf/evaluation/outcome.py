@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from adt_tf.data.images import validate_labels
+from adt_tf.evaluation import tables
+from adt_tf.evaluation.classes import ClassAccuracy, by_class, checked_names
 from adt_tf.evaluation.statistics import PairedTest, mcnemar, wilson_interval
+from adt_tf.evaluation.verdicts import NATURAL, NOT_RUN, RIGHT, ROBUST, WRONG
+from adt_tf.linting import Finding
 
-NATURAL = "natural"
-ROBUST = "A_rob"
-RIGHT, WRONG, NOT_RUN = 1, 0, -1
+_SPOILED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _LETTERS = {RIGHT: "1", WRONG: "0", NOT_RUN: "-"}
 
 
@@ -35,6 +38,11 @@ class Report:
             example the first that is misclassified, else the last one tried.
         digest: A hash of the clean images and labels; None of an evaluation
             that was written without.
+        warnings: Findings of `adt_tf.linting.quick_failures` on the classifier
+            that was attacked; None of an evaluation that was made without.
+        labels: The labels of the examples; None of an evaluation that was
+            written without.
+        class_names: A name for each class, or None.
     """
 
     outcomes: dict[str, np.ndarray]
@@ -44,6 +52,27 @@ class Report:
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     examples: np.ndarray | None = None
     digest: str | None = None
+    warnings: tuple[Finding, ...] | None = None
+    labels: np.ndarray | None = None
+    class_names: tuple[str, ...] | None = None
+
+    @property
+    def caveat(self) -> str:
+        """What to say beside A_rob where it must not stand alone, or ""."""
+        reasons = [
+            warning.brief or warning.check
+            for warning in self.warnings or ()
+            if warning.status == "fail"
+        ]
+        return f"not to be trusted: {'; '.join(reasons)}" if reasons else ""
+
+    @property
+    def classes(self) -> list[ClassAccuracy]:
+        """The accuracies of each class; none where labels are not known."""
+        if self.labels is None:
+            return []
+        natural = self.outcomes[NATURAL] == RIGHT
+        return by_class(self.labels, natural, self.robust, self.class_names)
 
     @property
     def num_examples(self) -> int:
@@ -92,6 +121,14 @@ class Report:
             "independent": self.independent,
             "attacks": self.attacks,
             "seed": self.seed,
+            "warnings": None
+            if self.warnings is None
+            else [dataclasses.asdict(w) for w in self.warnings],
+            "classes": [dataclasses.asdict(row) for row in self.classes],
+            "class_names": self.class_names and list(self.class_names),
+            "labels": None
+            if self.labels is None
+            else " ".join(map(str, self.labels)),
             "examples_sha256": self.digest,
             "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
             "outcomes": {
@@ -115,12 +152,15 @@ class Report:
                 independent=bool(values["independent"]),
                 seconds=dict(values["seconds"]),
                 digest=values.get("examples_sha256"),
+                **_details(values),
             )
             lengths = {len(outcome) for outcome in report.outcomes.values()}
+            if report.labels is not None:
+                lengths.add(len(report.labels))
             if lengths != {report.num_examples} or 0 in lengths:
                 raise TypeError(f"verdicts on {sorted(lengths)} examples")
             return report
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except _SPOILED as error:
             raise ValueError(
                 "This is no evaluation of this version: it lacks or spoils "
                 f"{error}. Run adt-evaluate again."
@@ -138,53 +178,29 @@ class Report:
 
     def to_markdown(self) -> str:
         """A table with intervals, and what each name means."""
-        accuracy = {**self.accuracy, ROBUST: self.robust_accuracy}
-        lines = [
-            f"| attack | {self._meaning} (%) | 95 % interval | s |",
-            "| --- | ---: | --- | ---: |",
-        ]
-        for name, value in accuracy.items():
-            low, high = self.intervals[name]
-            seconds = self.seconds.get(name)
-            lines.append(
-                f"| {name} | {100 * value:.2f} | {100 * low:.1f} to "
-                f"{100 * high:.1f} | "
-                f"{'' if seconds is None else f'{seconds:.0f}'} |"
-            )
-        lines += ["", f"{self.num_examples} examples, seed {self.seed}."]
-        lines += [f"- {name}: `{text}`" for name, text in self.attacks.items()]
-        return "\n".join(lines) + "\n"
-
-    @property
-    def _meaning(self) -> str:
-        return "accuracy" if self.independent else "still standing"
+        return tables.markdown(self)
 
     def __str__(self) -> str:
-        accuracy = {**self.accuracy, ROBUST: self.robust_accuracy}
-        width = max(len(name) for name in accuracy)
-        rows = []
-        for name, value in accuracy.items():
-            low, high = self.intervals[name]
-            rows.append(
-                f"{name:<{width}}  {100 * value:6.2f} %   "
-                f"[{100 * low:5.1f}, {100 * high:5.1f}]"
-            )
-        rule = "-" * max(map(len, rows))
-        told = "accuracy under each attack alone"
-        if not self.independent:
-            told = "share still standing after each attack in turn"
-        return "\n".join(
-            [
-                rule,
-                *rows[:-1],
-                rule,
-                rows[-1],
-                rule,
-                f"{told}; 95 % intervals",
-                f"{self.num_examples} examples, seed {self.seed}",
-                *(f"  {description}" for description in self.attacks.values()),
-            ]
+        return tables.text(self)
+
+
+def _details(values: dict[str, Any]) -> dict[str, Any]:
+    """What version 0.1.0 did not write."""
+    warnings, labels = values.get("warnings"), values.get("labels")
+    if warnings is not None:
+        warnings = tuple(
+            Finding(**{k: v for k, v in warning.items() if v is not None})
+            for warning in warnings
         )
+    if labels is not None:
+        try:
+            labels = validate_labels(np.array(labels.split(), np.int64))
+        except ValueError as error:
+            raise ValueError(f"field labels: {error}") from error
+    names = values.get("class_names")
+    if names is not None:
+        names = checked_names(names, labels)
+    return {"warnings": warnings, "labels": labels, "class_names": names}
 
 
 def compare(first: Report, second: Report) -> dict[str, PairedTest]:

@@ -84,10 +84,23 @@ class State:
         elif all(
             (found[k].shape, found[k].dtype) == (v.shape, v.dtype)
             for k, v in self._arrays().items()
-        ):
+        ) and _is_consistent(found):
             for name, array in found.items():
                 setattr(self, name, array)
             self.resumed = True
+
+    def reset(self, images: np.ndarray) -> None:
+        """Forgets what was saved, so that everything is worked out again.
+
+        Args:
+            images: The examples.
+        """
+        if self.examples.size:
+            self.examples = np.array(images)
+        self.outcomes[:] = -1
+        self.parts_done[:] = 0
+        self.seconds[:] = 0
+        self.resumed, self.refused = False, True
 
     def save(self, *, now: bool = False) -> None:
         """Writes at most every few seconds, beside and then renamed."""
@@ -151,6 +164,22 @@ class State:
             self._batch_path.unlink(missing_ok=True)
 
 
+def _is_consistent(arrays: dict[str, np.ndarray]) -> bool:
+    """Whether saved arrays could have come from an evaluation."""
+    outcomes, parts_done = arrays["outcomes"], arrays["parts_done"]
+    seconds, examples = arrays["seconds"], arrays["examples"]
+    return bool(
+        np.isin(outcomes, (-1, 0, 1)).all()
+        and np.array_equal(parts_done > 0, outcomes >= 0)
+        and (parts_done >= 0).all()
+        # Only what is right when clean is attacked.
+        and (outcomes[1:, outcomes[0] != 1] == -1).all()
+        and np.isfinite(seconds).all()
+        and (seconds >= 0).all()
+        and np.isfinite(examples).all()
+    )
+
+
 def fingerprint(
     models: Sequence[Any],
     images: np.ndarray,
@@ -173,7 +202,10 @@ def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
     function has none that can be seen: what they answer tells them apart.
     """
     first = tf.constant(images[:_PROBED])
-    answers = [classifier(first, training=False) for classifier in classifiers]
+    answers = [
+        checks.as_logits(classifier(first, training=False), classifier)
+        for classifier in classifiers
+    ]
     return np.concatenate(
         [np.ravel(tf.cast(answer, tf.float32)) for answer in answers]
     )

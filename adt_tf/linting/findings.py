@@ -17,8 +17,9 @@ from adt_tf.checks import arguments
 #: From the worst to the best, the order of the printed table.
 STATUSES = ("fail", "warn", "skipped", "pass")
 
-#: What a check returns: status, evidence, advice.
-Verdict = tuple[str, str, str]
+#: What a check returns: status, evidence, advice, and in brief what is wrong
+#: where the check is a quick one.
+Verdict = tuple[str, str, str] | tuple[str, str, str, str]
 
 _WIDTH = 80
 
@@ -33,12 +34,15 @@ class Finding:
             number; "skipped", it could not be judged.
         evidence: One sentence with the figures.
         advice: What to do; empty where the check passed.
+        brief: What is wrong, in words that fit beside a number; empty where
+            the check passed, or is too long a one to run in an evaluation.
     """
 
     check: str
     status: str
     evidence: str
     advice: str = ""
+    brief: str = ""
 
     def __post_init__(self):
         arguments.one_of(
@@ -46,6 +50,31 @@ class Finding:
             f"The check {self.check!r} has to return one of these.",
             status=self.status,
         )
+
+    def lines(self, width: int = 0) -> list[str]:
+        """Returns it as rows of a printed table.
+
+        Args:
+            width: Width of the column with the check's name.
+        """
+        start = f"{self.status:<8} {self.check:<{width}}  "
+        indent = " " * len(start)
+        lines = textwrap.wrap(
+            self.evidence,
+            _WIDTH,
+            initial_indent=start,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        )
+        if self.advice:
+            lines += textwrap.wrap(
+                self.advice,
+                _WIDTH,
+                initial_indent=f"{indent}  -> ",
+                subsequent_indent=f"{indent}     ",
+                break_on_hyphens=False,
+            )
+        return lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +86,7 @@ class LintReport:
         num_examples: How many examples they looked at.
         epsilon: The radius of the attacks.
         seed: Of the examples' choice and of all noise.
+        norm: The norm of the attacks' ball.
 
     Example:
 
@@ -72,13 +102,14 @@ class LintReport:
                        -> Drop softmax.
     pass     state   No variable changes.
     --------------------------------------------------------------------------------
-    1 fail, 0 warn, 0 skipped, 1 pass; 128 examples, epsilon 0.1, seed 0
+    1 fail, 0 warn, 0 skipped, 1 pass; 128 examples, linf epsilon 0.1, seed 0
     """
 
     findings: list[Finding]
     num_examples: int
     epsilon: float
     seed: int
+    norm: str = "linf"
 
     @property
     def ok(self) -> bool:
@@ -100,6 +131,7 @@ class LintReport:
         return {
             "ok": self.ok,
             "num_examples": self.num_examples,
+            "norm": self.norm,
             "epsilon": self.epsilon,
             "seed": self.seed,
             "findings": [dataclasses.asdict(f) for f in self.findings],
@@ -111,34 +143,13 @@ class LintReport:
         summary = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
         width = max((len(f.check) for f in self.findings), default=0)
         ordered = sorted(self.findings, key=lambda f: STATUSES.index(f.status))
-        lines = [line for f in ordered for line in _lines(f, width)]
+        lines = [line for f in ordered for line in f.lines(width)]
         return "\n".join(
             [
                 rule,
                 *lines,
                 rule,
                 f"{summary}; {self.num_examples} examples, "
-                f"epsilon {self.epsilon:.4g}, seed {self.seed}",
+                f"{self.norm} epsilon {self.epsilon:.4g}, seed {self.seed}",
             ]
         )
-
-
-def _lines(finding: Finding, width: int) -> list[str]:
-    start = f"{finding.status:<8} {finding.check:<{width}}  "
-    indent = " " * len(start)
-    lines = textwrap.wrap(
-        finding.evidence,
-        _WIDTH,
-        initial_indent=start,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-    )
-    if finding.advice:
-        lines += textwrap.wrap(
-            finding.advice,
-            _WIDTH,
-            initial_indent=f"{indent}  -> ",
-            subsequent_indent=f"{indent}     ",
-            break_on_hyphens=False,
-        )
-    return lines

@@ -10,14 +10,16 @@ Everything is measured once: checks that need the same attack share its run.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import configs, objectives
+from adt_tf import checks, configs, objectives
 from adt_tf.attacks import Attack
 from adt_tf.threat_models import ThreatModel
 
@@ -65,15 +67,16 @@ class Subject:
 
         Not in a graph: what Python draws or counts would be frozen there.
         """
+        outputs = self.classifier(tf.convert_to_tensor(x), training=False)
         return tf.convert_to_tensor(
-            self.classifier(tf.convert_to_tensor(x), training=False)
+            checks.named_logits(outputs, self.classifier)
         )
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Returns float32 logits [n, classes], batch by batch."""
         rows = range(0, len(x), self.batch_size)
         batches = [self.call(x[i : i + self.batch_size]) for i in rows]
-        return np.concatenate([tf.cast(b, tf.float32) for b in batches])
+        return np.concatenate([checks.as_logits(b) for b in batches])
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
@@ -122,6 +125,18 @@ class Subject:
         """The classifier's variables, as far as they can be found."""
         return [variable for part in self._parts for variable in part.variables]
 
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Puts back, in the end, the variables that calls have changed."""
+        to_numpy = keras.ops.convert_to_numpy
+        before = [(variable, to_numpy(variable)) for variable in self.variables]
+        try:
+            yield
+        finally:
+            for variable, old in before:
+                if not np.array_equal(to_numpy(variable), old):
+                    variable.assign(old)
+
     @property
     def layers(self) -> list[Any]:
         """The Keras layers, models and those inside of them included."""
@@ -160,7 +175,8 @@ class Subject:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(x)
                 logits = self.classifier(x, training=False)
-                logits = tf.cast(logits, tf.float32)[:, tf.newaxis]
+                logits = checks.as_logits(logits, self.classifier)
+                logits = logits[:, tf.newaxis]
                 total = tf.reduce_sum(values_of(logits, tf.constant(y)))
             gradient = tape.gradient(total, x)
             if gradient is None:
@@ -213,6 +229,5 @@ class _Scaled:
         self.scale = scale
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        return tf.cast(self.classifier(x, training=training), tf.float32) / (
-            self.scale
-        )
+        outputs = self.classifier(x, training=training)
+        return checks.as_logits(outputs, self.classifier) / self.scale

@@ -16,6 +16,8 @@ Classifiers, from images in [0, 1] to logits:
 - `small_cnn`: for 8x8 to 32x32 images on a laptop;
 - `trades_small_cnn`, `lenet5`: for MNIST;
 - `get`: any of them by its name;
+- `from_application`: a network of keras.applications, with a new head;
+- `as_classifier`: any Keras model, with scaling in front and its softmax off;
 - `feature_extractor`: the part of a classifier before its pooling.
 
 Networks of the amortised attacks:
@@ -33,6 +35,8 @@ from typing import Any
 import keras
 
 from adt_tf.checks import arguments
+from adt_tf.networks.adapting import as_classifier
+from adt_tf.networks.applications import from_application
 from adt_tf.networks.cifar_resnet import resnet
 from adt_tf.networks.dm_resnets import dm_preact_resnet, dm_wide_resnet
 from adt_tf.networks.features import feature_extractor
@@ -48,10 +52,12 @@ from adt_tf.networks.small_cnn import small_cnn
 from adt_tf.networks.wide_resnet import wide_resnet
 
 __all__ = [
+    "as_classifier",
     "dm_preact_resnet",
     "dm_wide_resnet",
     "explicit_generator",
     "feature_extractor",
+    "from_application",
     "get",
     "implicit_generator",
     "lenet5",
@@ -84,9 +90,12 @@ def get(name: str, **kwargs: Any) -> keras.Model:
         name: `"wrn-<depth>-<widen_factor>"` such as `"wrn-28-10"`,
             `"dm-wrn-<depth>-<widen_factor>"`, `"preact_resnet18"` or
             `"preact_resnet34"`, `"resnet18"`, `"resnet34"` or `"resnet50"`,
-            `"small_cnn"`, `"trades_small_cnn"` or `"lenet5"`.
+            `"small_cnn"`, `"trades_small_cnn"` or `"lenet5"`; or
+            `"keras:<name>"` for a network of keras.applications, such as
+            `"keras:MobileNetV2"`.
         **kwargs: Arguments of the classifier: `input_shape`, `num_classes`,
-            `seed`.
+            `seed`; of those of keras.applications also `weights` and
+            `frozen_layers`.
 
     Returns:
         A model from images to logits.
@@ -101,8 +110,10 @@ def get(name: str, **kwargs: Any) -> keras.Model:
         deepmind, depth, widen_factor = wide.groups()
         build = dm_wide_resnet if deepmind else wide_resnet
         return build(int(depth), int(widen_factor), **kwargs)
+    if str(name).startswith("keras:"):
+        return from_application(name.removeprefix("keras:"), **kwargs)
     if name in _CLASSIFIERS:
         return _CLASSIFIERS[name](**kwargs)
     wide = "wrn-<depth>-<widen_factor>"
-    known = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS)]
+    known = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS), "keras:<name>"]
     raise arguments.error(f"be one of {', '.join(map(repr, known))}", name=name)

@@ -23,7 +23,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import precision
+from adt_tf import checks, precision
 from adt_tf.configs import Configured
 from adt_tf.kernels import winograd
 
@@ -52,7 +52,8 @@ class Objective(Configured, abc.ABC):
         Args:
             classifier: A function from images to logits.
             x: Clean images [batch, ...].
-            y: Labels [batch].
+            y: Labels [batch], or shares [batch, classes] where a trainer
+                is given one-hot or soft labels.
             seed: The seed of all that is drawn.
         """
 
@@ -108,7 +109,10 @@ class LogitObjective(Objective):
     def of(
         self, logits: tf.Tensor, y: tf.Tensor, *target: tf.Tensor
     ) -> tf.Tensor:
-        """Returns values [n] of logits [n, classes] and labels [n].
+        """Returns values [n] of logits [n, classes] and labels.
+
+        Labels are classes [n] or, where a trainer is given one-hot or soft
+        ones, shares [n, classes].
 
         A targeted objective takes the target classes [n] as well.
         """
@@ -121,7 +125,7 @@ class LogitObjective(Objective):
         def values(logits):
             shape = tf.shape(logits)
             rows = tf.reshape(logits, [-1, logits.shape[-1]])
-            repeated = [tf.repeat(label, shape[1]) for label in labels]
+            repeated = [tf.repeat(label, shape[1], axis=0) for label in labels]
             return tf.reshape(self.of(rows, *repeated), shape[:2])
 
         return on_logits(classifier, values)
@@ -199,7 +203,7 @@ def logits_of(
 
     def run(images):
         logits = winograd.fast(classifier)(images, training=training)
-        return tf.cast(logits, tf.float32)
+        return checks.as_logits(logits, classifier)
 
     logits = run(flat) if training else precision.guarded(classifier, run, flat)
     if len(logits.shape) != 2:

@@ -86,6 +86,7 @@ class Logits(Features):
 
         def both(images, training):
             logits = winograd.fast(classifier)(images, training=training)
+            logits = checks.as_logits(logits, classifier)
             return logits, logits
 
         return both
@@ -131,9 +132,8 @@ class FeatureSimilarity(Objective):
         self, targets: tuple[Any, Any], *, features: str | Features = "map"
     ):
         self.features = get_features(features)
-        self.targets = tuple(
-            tf.convert_to_tensor(part) for part in checks.as_batch(*targets)
-        )
+        images, labels = checks.as_batch(*targets)
+        self.targets = (images, checks.classes_of(labels))
         size = len(self.targets[1])
         self.name = f"{self.features.kind}_similarity({size} targets)"
 
@@ -148,7 +148,8 @@ class FeatureSimilarity(Objective):
         scores = seeds.per_example(
             lambda s: tf.random.stateless_uniform(tf.shape(labels), s), x, seed
         )
-        other = labels[tf.newaxis] != tf.cast(y, labels.dtype)[:, tf.newaxis]
+        classes = tf.cast(checks.classes_of(y), labels.dtype)
+        other = labels[tf.newaxis] != classes[:, tf.newaxis]
         index = tf.argmax(tf.where(other, scores, -1.0), axis=-1)
         target = tf.stop_gradient(
             _unit(both(tf.gather(images, index), training=False)[0])
@@ -162,7 +163,7 @@ class FeatureSimilarity(Objective):
             )
             features = tf.reshape(_unit(features), [shape[0], shape[1], -1])
             values = tf.einsum("bkd,bd->bk", features, target)
-            logits = tf.cast(logits, tf.float32)
+            logits = checks.as_logits(logits, classifier)
             return values, tf.reshape(
                 logits, [shape[0], shape[1], logits.shape[-1]]
             )

@@ -6,12 +6,15 @@
     targeted_dlr_of(logits, y, target)
 
 Logits are [batch, classes], or [batch, k, classes] for k samples of each
-image; labels are [batch] in both cases.
+image; labels are classes [batch] or shares [batch, classes] in both cases.
+The cross-entropy takes shares as they are, the others the largest of them.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+from adt_tf import checks
 
 
 def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -19,8 +22,16 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
     Args:
         logits: [batch, classes] or [batch, k, classes].
-        y: Labels [batch].
+        y: Classes [batch], or shares [batch, classes].
     """
+    y = tf.convert_to_tensor(y)
+    if checks.is_soft(y):
+        y = checks.assert_labels(y, logits.shape[-1])
+        ones = [1] * (len(logits.shape) - 2)
+        wide = tf.reshape(y, [-1, *ones, logits.shape[-1]])
+        return tf.nn.softmax_cross_entropy_with_logits(
+            labels=tf.broadcast_to(wide, tf.shape(logits)), logits=logits
+        )
     labels = tf.broadcast_to(_wide(y, logits), tf.shape(logits)[:-1])
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=logits
@@ -111,7 +122,8 @@ def targeted_dlr_of(
 
 
 def _wide(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Labels [batch] that broadcast over the samples of each image."""
+    """Classes [batch] that broadcast over the samples of each image."""
+    y = checks.classes_of(tf.convert_to_tensor(y))
     return tf.reshape(y, [-1] + [1] * (len(logits.shape) - 2))
 
 

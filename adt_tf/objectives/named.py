@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adt_tf import seeds
+from adt_tf import checks, seeds
 from adt_tf.kernels import transport
 from adt_tf.objectives.base import (
     LogitObjective,
@@ -78,7 +78,7 @@ def targeted_cross_entropy(
         seed,
         dtype=tf.int32,
     )
-    target = (tf.cast(y, tf.int32) + offset) % num_classes
+    target = (tf.cast(checks.classes_of(y), tf.int32) + offset) % num_classes
     return on_logits(classifier, lambda z: -cross_entropy_of(z, target))
 
 

@@ -73,9 +73,9 @@ def write(
     """
     arguments.integer_at_least(1, num_images=num_images)
     runs = evaluated_runs.read_runs(workdirs, protocol)
-    output = pathlib.Path(output)
+    output = _checked_output(output)
     settings = {
-        "epsilon": runs[0].result["epsilon"],
+        "epsilon": runs[0].threat_model,
         "seed": runs[0].report.seed,
     }
     wanted = max(num_images, _SWEEP_EXAMPLES if analyses else 0)
@@ -111,6 +111,29 @@ def write(
     print(markdown_report.table(runs))
     print(f"The page is {path}")
     return path
+
+
+def _checked_output(output: str | pathlib.Path) -> pathlib.Path:
+    """Returns the directory; refuses one that holds files of somebody else."""
+    output = pathlib.Path(output)
+    if files.is_taken(output) and not output.is_dir():
+        raise ValueError(
+            f"{output} is no directory, so no report is written there. Choose "
+            "another --output."
+        )
+    is_report = page.is_page(output / "index.html")
+    for name, is_own in {
+        "index.html": is_report,
+        "report.md": markdown_report.is_report(output / "report.md"),
+        "accuracy.png": is_report,
+        "images.png": is_report,
+    }.items():
+        if files.is_taken(output / name) and not is_own:
+            raise ValueError(
+                f"{output / name} is there and belongs to no report, so it is "
+                "not overwritten. Move it away, or choose another --output."
+            )
+    return output
 
 
 def _examples(

@@ -29,6 +29,7 @@ def verdict_cards(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
                 "name": run.name,
                 "robust": robust,
                 "bounds": run.report.intervals[ROBUST],
+                "caveat": run.report.caveat,
                 "shares": (
                     ("robust", robust, "withstand every attack"),
                     ("fooled", natural - robust, "fall to an attack"),
@@ -58,8 +59,31 @@ def _cells(runs: Sequence[EvaluatedRun], name: str) -> list[dict[str, Any]]:
         {
             "percent": 100 * run.accuracy[name],
             "bounds": run.report.intervals[name],
+            "caveat": run.report.caveat if name == ROBUST else "",
         }
         for run in runs
+    ]
+
+
+def class_table(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
+    """Classes down, models across; no row where labels are not known."""
+    columns = [run.report.classes for run in runs]
+    if [] in columns or len({len(column) for column in columns}) > 1:
+        return []
+    return [
+        {
+            "name": row[0].name,
+            "num_examples": row[0].num_examples,
+            "cells": [
+                {
+                    "percent": 100 * cell.robust,
+                    "bounds": cell.interval,
+                    "natural": cell.natural,
+                }
+                for cell in row
+            ],
+        }
+        for row in zip(*columns, strict=True)
     ]
 
 

@@ -22,6 +22,7 @@ from adt_tf.analysis import (
     loss_surface,
     transfer,
 )
+from adt_tf.threat_models import ThreatModel
 
 #: How many images: for clouds of perturbations, and for the curves.
 _FEW, _SOME = 8, 32
@@ -49,7 +50,7 @@ def analyze(
     x: np.ndarray,
     y: np.ndarray,
     *,
-    epsilon: float,
+    epsilon: float | ThreatModel,
     seed: int,
 ) -> list[AnalysisFigure]:
     """Runs the analyses of `adt_tf.analysis` on the images.

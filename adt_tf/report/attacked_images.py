@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import attacks, methods
+from adt_tf import attacks, checks, methods, threat_models
 from adt_tf.analysis import map_batches
+from adt_tf.threat_models import ThreatModel
 
 #: Radii of the sweep, in units of epsilon.
 FACTORS = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -53,6 +54,11 @@ class AttackedImages:
         """Which withstand: right clean and attacked [models, images]."""
         return (self.natural == self.labels) & (self.seen == self.labels)
 
+    @property
+    def largest_change(self) -> float:
+        """The largest change of a pixel, in all of the images; never 0."""
+        return float(np.abs(self.attacked - self.clean).max()) or 1.0
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EpsilonSweep:
@@ -81,7 +87,7 @@ def attack_images(
     x: np.ndarray,
     y: np.ndarray,
     *,
-    epsilon: float,
+    epsilon: float | ThreatModel,
     seed: int,
 ) -> AttackedImages:
     """Attacks a few images by PGD, and finds ADT-EXP's distributions."""
@@ -116,17 +122,27 @@ def sweep_epsilon(
     x: np.ndarray,
     y: np.ndarray,
     *,
-    epsilon: float,
+    epsilon: float | ThreatModel,
     seed: int,
     num_images: int,
 ) -> EpsilonSweep:
     """Attacks the examples by PGD at radii from 0 to three times epsilon."""
-    # No pixel can change by more than 1.
-    radii = np.unique(np.minimum(epsilon * np.array(FACTORS), 1.0))
+    threat_model = threat_models.get(epsilon)
+    largest = threat_model.largest_epsilon(x.shape[1:])
+    radii = np.unique(
+        np.minimum(threat_model.epsilon * np.array(FACTORS), largest)
+    )
     right, images, seen = [], [], []
     for classifier in classifiers.values():
         results = [
-            _attacked(classifier, x, y, radius, seed) for radius in radii
+            _attacked(
+                classifier,
+                x,
+                y,
+                threat_model.with_epsilon(float(radius)),
+                seed,
+            )
+            for radius in radii
         ]
         right.append([classes == y for _, classes in results])
         images.append([x_adv[:num_images] for x_adv, _ in results])
@@ -136,10 +152,10 @@ def sweep_epsilon(
     )
 
 
-def _attacked(classifier, x, y, radius, seed):
-    if radius == 0:
+def _attacked(classifier, x, y, threat_model, seed):
+    if threat_model.epsilon == 0:
         return x, _seen(classifier, x)
-    attack = attacks.pgd(float(radius), num_steps=NUM_STEPS)
+    attack = attacks.pgd(threat_model, num_steps=NUM_STEPS)
 
     def run(x, y):
         x_adv = attack(classifier, x, y, seed=seed).x_adv
@@ -154,6 +170,8 @@ def _seen(classifier: Any, x: np.ndarray) -> np.ndarray:
     """The class that the classifier gives each image."""
 
     def classes(x):
-        return tf.argmax(classifier(x, training=False), -1)
+        return tf.argmax(
+            checks.as_logits(classifier(x, training=False), classifier), -1
+        )
 
     return map_batches(classes, x, batch_size=_BATCH_SIZE)

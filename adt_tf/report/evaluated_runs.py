@@ -13,9 +13,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf import data, evaluation
+from adt_tf import data, evaluation, threat_models
 from adt_tf.report import run_files
+from adt_tf.runs import lint_job, provenance
 from adt_tf.runs.workdir import Workdir
+from adt_tf.threat_models import ThreatModel
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,6 +57,18 @@ class EvaluatedRun:
             **self.report.accuracy,
             evaluation.ROBUST: self.report.robust_accuracy,
         }
+
+    @property
+    def threat_model(self) -> ThreatModel:
+        """The ball that the attacks of the evaluation stayed in."""
+        norm = self.result.get("norm", "linf")
+        return threat_models.from_norm(norm, self.result["epsilon"])
+
+    @property
+    def trained_with(self) -> tuple[str, str] | None:
+        """Norm and epsilon of training; None where they are not known."""
+        epsilon = self.flag("epsilon")
+        return epsilon and (self.flag("norm") or "linf", epsilon)
 
     @property
     def classifier(self) -> pathlib.Path:
@@ -100,7 +114,7 @@ def read_runs(
             run_files.flags(Workdir(folder).flags),
             run_files.metrics(Workdir(folder).metrics),
             _lint(folder),
-            run_files.starts(Workdir(folder).provenance),
+            provenance.read(Workdir(folder).provenance),
         )
         for name, folder, (path, result) in zip(
             names, folders, results, strict=True
@@ -115,6 +129,7 @@ def load_examples(run: EvaluatedRun, num_examples: int) -> data.ImageData:
         split="test",
         data_dir=run.result.get("data_dir"),
         num_examples=min(num_examples, run.report.num_examples),
+        image_size=tuple(run.result.get("image_size") or ()) or None,
     )
 
 
@@ -157,7 +172,10 @@ def _check_classifier(folder, path, values, script) -> None:
 
 def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
     settings = {
-        (r["dataset"], r["epsilon"], r["num_examples"], r["seed"])
+        (
+            *(r["dataset"], r.get("norm", "linf"), r["epsilon"]),
+            *(r["num_examples"], r["seed"]),
+        )
         for _, r in results
     }
     columns = {tuple(r["report"].outcomes) for _, r in results}
@@ -165,7 +183,7 @@ def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
     if len(settings) > 1 or len(columns) > 1 or len(ways) > 1:
         raise ValueError(
             "A report compares runs on the same examples under the same "
-            "attacks. Received (data set, epsilon, examples, seed of the "
+            "attacks. Received (data set, norm, epsilon, examples, seed of the "
             f"attacks): {sorted(settings)} under {sorted(columns)}, "
             f"independent: {sorted(ways)}; evaluate them alike (the attacks' "
             "seed is that of training unless --seed is given), or write two "
@@ -190,7 +208,7 @@ def _distinct(methods: list[str], folders: Sequence[pathlib.Path]) -> list[str]:
 
 def _lint(folder: pathlib.Path) -> dict[str, Any] | None:
     path = Workdir(folder).lint
-    values = run_files.lint(path)
+    values = lint_job.read(path)
     if values is not None:
         _check_classifier(folder, path, values, "lint")
     return values

@@ -10,20 +10,23 @@ import numpy as np
 from adt_tf.report import inline_images
 from adt_tf.report.attacked_images import AttackedImages
 from adt_tf.report.evaluated_runs import EvaluatedRun
+from adt_tf.report.wording import epsilon_text
 
 # The share of pixels whose sigma is told apart; the others are all brightest.
 _BRIGHTEST = 0.98
 
 
 def image_grid(
-    runs: Sequence[EvaluatedRun], images: AttackedImages, epsilon: float
+    runs: Sequence[EvaluatedRun], images: AttackedImages
 ) -> dict[str, Any]:
     """Clean images; for each model the attacked ones, why, and sigma.
 
     Returns:
-        The `rows`; whether the images are `small`; and `highest`, the sigma
-        from which on a pixel is brightest.
+        The `rows`; whether the images are `small`; `highest`, the sigma from
+        which on a pixel is brightest; and `largest`, the change of a pixel
+        that is shown as black or white.
     """
+    largest = images.largest_change
     # One pixel that may do as it likes would leave all others dark.
     highest = float(np.quantile(images.sigma.mean(axis=-1), _BRIGHTEST))
     clean = [
@@ -42,7 +45,7 @@ def image_grid(
         places = [f"{run.name}, image {k + 1}" for k in range(len(clean))]
         for content, cells in (
             ("attacked", _attacked(images, i, places)),
-            ("perturbation", _perturbations(images, i, places, epsilon)),
+            ("perturbation", _perturbations(images, i, places, largest)),
             ("σ of EXP", _sigmas(images, i, places, highest)),
         ):
             rows.append({"model": model, "content": content, "cells": cells})
@@ -50,6 +53,7 @@ def image_grid(
         "rows": rows,
         "small": max(images.clean.shape[1:3]) <= 64,
         "highest": highest,
+        "largest": epsilon_text(largest),
     }
 
 
@@ -80,11 +84,11 @@ def _seen_as(attacked, clean, label) -> str:
     return f"seen as {attacked}, wrong already when clean: {clean}"
 
 
-def _perturbations(images, index, places, epsilon) -> list[dict[str, Any]]:
+def _perturbations(images, index, places, largest) -> list[dict[str, Any]]:
     changes = images.attacked[index] - images.clean
     return [
         {
-            "source": inline_images.perturbation(change, epsilon),
+            "source": inline_images.perturbation(change, largest),
             "alt": f"{place}: its perturbation by PGD",
             "caption": f"±{np.abs(change).max():.2g}",
         }

@@ -1,6 +1,6 @@
 """Arrays as PNG images inside the page.
 
-png(image), perturbation(x_adv - x, epsilon), heat(sigma, highest)
+png(image), perturbation(x_adv - x, largest), heat(sigma, highest)
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def png(image: np.ndarray) -> str:
     return _encode(image, "gray")
 
 
-def perturbation(delta: np.ndarray, epsilon: float) -> str:
-    """From -epsilon, black, over 0, grey, to epsilon, white."""
-    return png(0.5 + delta / (2 * epsilon))
+def perturbation(delta: np.ndarray, largest: float) -> str:
+    """From -largest, black, over 0, grey, to the largest change, white."""
+    return png(0.5 + delta / (2 * largest))
 
 
 def heat(values: np.ndarray, highest: float) -> str:

@@ -6,12 +6,14 @@ HTML nor Markdown in them takes effect.
 
 from __future__ import annotations
 
-import re
+import pathlib
 from collections.abc import Sequence
 
+from adt_tf import files
+from adt_tf.markdown import code, escape
 from adt_tf.report.evaluated_runs import EvaluatedRun
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_TITLE = "# Robustness on "
 
 
 def table(runs: Sequence[EvaluatedRun]) -> str:
@@ -23,6 +25,8 @@ def table(runs: Sequence[EvaluatedRun]) -> str:
     ]
     for run in runs:
         values = " | ".join(f"{100 * v:.1f}" for v in run.accuracy.values())
+        if run.report.caveat:
+            values += f" ({escape(run.report.caveat)})"
         lines.append(f"| {escape(run.name)} | {values} |")
     return "\n".join(lines)
 
@@ -31,11 +35,11 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
     """The table with the two pictures and the commands."""
     result = runs[0].result
     lines = [
-        f"# Robustness on {escape(result['dataset'])}",
+        f"{_TITLE}{escape(result['dataset'])}",
         "",
-        f"Accuracy in % on {result['num_examples']} test images, l-infinity "
-        f"ball of radius {result['epsilon']:g}. A_rob counts an image only if "
-        "it withstands every attack.",
+        f"Accuracy in % on {result['num_examples']} test images, "
+        f"{runs[0].threat_model.name} ball of radius {result['epsilon']:g}. "
+        "A_rob counts an image only if it withstands every attack.",
         "",
         table(runs),
         "",
@@ -57,28 +61,9 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def escape(value: object) -> str:
-    r"""Makes any text harmless in Markdown, in tables too.
-
-    Underscores inside words, as in adt_exp, mean nothing and stay.
-
-    >>> print(escape("<b> *a* adt_exp _b_ [x](y) |"))
-    &lt;b&gt; \*a\* adt_exp \_b\_ \[x\](y) \|
-    """
-    text = " ".join(str(value).split())
-    text = re.sub(r"[\\`*\[\]|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
-    # An ampersand alone, as in C&W, means nothing either.
-    return re.sub(r"[<>]|&(?=#?\w+;)", lambda match: _ENTITIES[match[0]], text)
-
-
-def code(value: object) -> str:
-    r"""Sets a text in type of fixed width.
-
-    >>> print(code("adt_exp"), code("<b>`"))
-    `adt_exp` <code>&lt;b&gt;\`</code>
-    """
-    text = " ".join(str(value).split())
-    # Between backticks nothing can be escaped.
-    if re.search("[<`]", text):
-        return f"<code>{escape(text)}</code>"
-    return f"`{text}`"
+def is_report(path: pathlib.Path) -> bool:
+    """Whether a file is what `render` returns."""
+    try:
+        return files.read_text(path).startswith(_TITLE)
+    except (OSError, ValueError):
+        return False

@@ -16,6 +16,14 @@ _UNKNOWN = "unknown"
 _MARKS = {"fail": "✗", "warn": "!", "skipped": "–", "pass": "✓"}
 
 
+def warnings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
+    """What the evaluation itself found wrong with each model."""
+    return [
+        {"name": run.name, "findings": run.report.warnings or ()}
+        for run in runs
+    ]
+
+
 def lint_findings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
     """Lint's verdicts on each model, or the command that gives them."""
     views = []
@@ -38,7 +46,8 @@ def _findings(lint: dict[str, Any]) -> dict[str, Any]:
         "ok": lint["ok"],
         "summary": f"Lint: {counts}; "
         f"{counted(lint['num_examples'], 'example')}, "
-        f"epsilon {epsilon_text(lint['epsilon'])}, seed {lint['seed']}",
+        f"{lint.get('norm') or 'linf'} epsilon "
+        f"{epsilon_text(lint['epsilon'])}, seed {lint['seed']}",
         "findings": [
             {
                 "status": f["status"],
@@ -85,8 +94,9 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
         "data set": run.result["dataset"],
         "training data": _data(start.get("data")),
         "their SHA-256": start["data"]["sha256"][:16] if start else None,
-        "epsilon in training": run.flag("epsilon"),
-        "epsilon in the evaluation": f"{run.result['epsilon']:g}",
+        "norm, epsilon in training": ", ".join(run.trained_with or ()),
+        "norm, epsilon in the evaluation": f"{run.result.get('norm', 'linf')}, "
+        f"{run.result['epsilon']:g}",
         "epochs": run.flag("epochs") or len(run.metrics.get("epoch", ())),
         "seed of training": run.flag("seed"),
         "seed of the attacks": str(run.report.seed),
@@ -153,7 +163,10 @@ def lint_command(run: EvaluatedRun) -> str:
     """What runs lint on a model."""
     if run.flags:
         return f"adt-lint --workdir={_quoted(run.folder)}"
-    return f"adt_tf.lint(classifier, test, epsilon={run.result['epsilon']:g})"
+    epsilon = f"{run.result['epsilon']:g}"
+    if run.result.get("norm", "linf") != "linf":
+        epsilon = f"adt_tf.threat_models.{run.threat_model!r}"
+    return f"adt_tf.lint(classifier, test, epsilon={epsilon})"
 
 
 def attack_settings(run: EvaluatedRun) -> dict[str, str]:

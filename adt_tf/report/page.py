@@ -13,11 +13,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import pathlib
 from collections.abc import Sequence
 
 import jinja2
 import markupsafe
 
+from adt_tf import files
 from adt_tf.evaluation.outcome import ROBUST
 from adt_tf.report import (
     accuracy_sections,
@@ -35,6 +37,8 @@ from adt_tf.report.attacked_images import (
     EpsilonSweep,
 )
 from adt_tf.report.evaluated_runs import EvaluatedRun
+
+_GENERATOR = '<meta name="generator" content="adt-report">'
 
 
 def render(
@@ -54,7 +58,7 @@ def render(
         analyses: Figures of the analyses; None where they were not run.
         command: The command that writes this page, analyses included.
     """
-    first, epsilon = runs[0], runs[0].result["epsilon"]
+    first = runs[0]
     script = _source("page.js")
     if sweep is not None:
         sweep = curve_sections.epsilon_sweep(runs, sweep, images.labels)
@@ -63,23 +67,28 @@ def render(
         .get_template("page.html.j2")
         .render(
             policy=_policy(script),
+            generator=markupsafe.Markup(_GENERATOR),
             style_sheet=markupsafe.Markup(_source("page.css")),
             script=markupsafe.Markup(script),
             dataset=first.result["dataset"],
             names=[run.name for run in runs],
             num_examples=first.report.num_examples,
             num_steps=NUM_STEPS,
-            epsilon=wording.epsilon_text(epsilon),
+            epsilon=wording.epsilon_text(first.result["epsilon"]),
+            norm=first.threat_model.name,
+            threat=wording.threat(first),
             command=command,
             headline=wording.headline(runs),
             cards=accuracy_sections.verdict_cards(runs),
             attack_table=accuracy_sections.attack_table(runs),
+            class_table=accuracy_sections.class_table(runs),
             comparison=accuracy_sections.comparison(runs),
             attack_chart=accuracy_sections.attack_chart(runs),
             sweep=sweep,
             training_charts=curve_sections.training_charts(runs),
-            images=image_section.image_grid(runs, images, epsilon),
+            images=image_section.image_grid(runs, images),
             analyses=analyses,
+            warnings=origin_sections.warnings(runs),
             lint=origin_sections.lint_findings(runs),
             setup=origin_sections.setup(runs),
             commands=origin_sections.commands(runs),
@@ -112,7 +121,10 @@ def _environment() -> jinja2.Environment:
         "marker_path": svg_charts.marker_path,
         "style": svg_charts.style,
     }
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+    }
     return environment
 
 
@@ -129,3 +141,12 @@ def _policy(script: str) -> str:
         f"script-src 'sha256-{digest.decode()}'; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+def is_page(path: pathlib.Path) -> bool:
+    """Whether a file is what `render` returns."""
+    try:
+        text = files.read_text(path)
+    except (OSError, ValueError):
+        return False
+    return text.startswith("<!doctype html>") and _GENERATOR in text[:2000]

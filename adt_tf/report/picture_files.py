@@ -26,14 +26,16 @@ def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
             [100 * value for value in run.accuracy.values()],
             width,
             color=plots.color(i),
-            label=_plain(run.name),
+            label=_plain(run.name)
+            + (" (A_rob not to be trusted)" if run.report.caveat else ""),
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=plots.SMALL)
     axes.set_xticks(np.arange(len(names)), [_plain(name) for name in names])
     axes.set(ylim=(0, 107), ylabel="accuracy (%)")
     axes.set_title(
         f"{_plain(runs[0].result['dataset'])}: accuracy under attack, "
-        f"epsilon = {runs[0].result['epsilon']:g}"
+        f"{runs[0].threat_model.name} epsilon = "
+        f"{runs[0].result['epsilon']:g}"
     )
     plots.tidy(axes)
     axes.legend(frameon=False, ncols=len(runs), loc="upper right")
@@ -44,13 +46,13 @@ def draw_images(
     runs: Sequence[EvaluatedRun], images: AttackedImages, path: pathlib.Path
 ) -> None:
     """Draws clean images and, for each model, attacked ones and why."""
-    epsilon = runs[0].result["epsilon"]
+    largest = images.largest_change
     rows = [("clean", images.clean, None)]
     for i, run in enumerate(runs):
         x_adv = images.attacked[i]
-        magnified = 0.5 + (x_adv - images.clean) / (2 * epsilon)
+        magnified = 0.5 + (x_adv - images.clean) / (2 * largest)
         rows.append((f"{_plain(run.name)}\nattacked", x_adv, i))
-        rows.append(("perturbation\n(-eps to +eps)", magnified, None))
+        rows.append((f"perturbation\n(±{largest:.2g})", magnified, None))
     count = len(images.labels)
     figure = plots.make_figure(
         height=1.35 * len(rows), width=1.15 * count + 1.4

@@ -41,11 +41,11 @@ def interval(bounds: tuple[float, float]) -> str:
 def epsilon_text(epsilon: float) -> str:
     """Writes 8/255 as such, where it is.
 
-    >>> epsilon_text(8 / 255), epsilon_text(0.15)
-    ('8/255', '0.15')
+    >>> epsilon_text(8 / 255), epsilon_text(0.15), epsilon_text(1.0)
+    ('8/255', '0.15', '1')
     """
     steps = 255 * epsilon
-    if abs(steps - round(steps)) < 1e-3:
+    if abs(steps - round(steps)) < 1e-3 and len(f"{epsilon:g}") > 5:
         return f"{round(steps)}/255"
     return f"{epsilon:g}"
 
@@ -111,6 +111,11 @@ def strongest_attack(run: EvaluatedRun) -> tuple[str, str] | None:
     return name, f"to which {counted(fallen[name], 'image')} fell in its turn"
 
 
+def threat(run: EvaluatedRun) -> str:
+    """What the attacks of the evaluation may do, after "may"."""
+    return run.threat_model.describe(epsilon_text(run.result["epsilon"]))
+
+
 def verdict(run: EvaluatedRun) -> str:
     """One sentence on a model."""
     report = run.report
@@ -121,8 +126,14 @@ def verdict(run: EvaluatedRun) -> str:
         f"of {counted(report.num_examples, 'clean test image')} correctly; "
         f"{percent(report.robust_accuracy)} "
         f"({interval(report.intervals[ROBUST])}) withstand {attacks} that may "
-        f"change every pixel by up to {epsilon_text(run.result['epsilon'])}"
+        f"{threat(run)}"
     )
+    norm, trained_with = run.result.get("norm", "linf"), run.trained_with
+    if trained_with and trained_with[0] != norm:
+        sentence += (
+            f"; it was trained in {trained_with[0]}, with an epsilon of "
+            f"{epsilon_text(float(trained_with[1]))}"
+        )
     if strongest is None:
         return f"{sentence}."
     return f"{sentence}. Its weakest point is {strongest[0]}, {strongest[1]}."
@@ -134,8 +145,9 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
     Returns:
         The names and robust accuracies of the `first` and the `second` model,
         the `p_value` of McNemar's test, and the `claim` that they allow:
-        "unpaired" where the images differ, "doubtful" where lint fails on the
-        first, "significant", or "chance".
+        "unpaired" where the images differ, "untrusted" where the evaluation
+        warns of the first, with its `caveat`, "doubtful" where lint fails on
+        it, "significant", or "chance".
     """
     if len(runs) < 2:
         return None
@@ -150,7 +162,10 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
         test = evaluation.compare(first.report, second.report)[ROBUST]
     except ValueError:
         return {**view, "claim": "unpaired"}
-    if first.lint and not first.lint["ok"]:
+    if first.report.caveat:
+        claim = "untrusted"
+        view["caveat"] = first.report.caveat
+    elif first.lint and not first.lint["ok"]:
         claim = "doubtful"
     else:
         claim = "significant" if test.p_value < SIGNIFICANT else "chance"

@@ -14,7 +14,12 @@ from typing import Any
 from adt_tf import evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
-from adt_tf.runs import evaluation_files, evaluation_job, evaluation_settings
+from adt_tf.runs import (
+    evaluation_files,
+    evaluation_job,
+    evaluation_settings,
+    inputs,
+)
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 
@@ -85,7 +90,7 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     test = study.test_data(run, seed, settings["test_examples"])
     attacks = evaluation_job.build_attacks(
         settings["attack_names"],
-        config.epsilon,
+        inputs.threat_model(config),
         test,
         width_factor=scale.attack_width_factor,
     )

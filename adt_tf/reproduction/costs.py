@@ -23,6 +23,7 @@ from adt_tf import attacks
 from adt_tf.attacks.recipes import without_forms
 from adt_tf.json_files import Each, Maybe, read_json, write_json
 from adt_tf.reproduction import stopwatch
+from adt_tf.runs import inputs
 from adt_tf.runs.config import Config
 
 #: What decides how long a step takes.
@@ -48,6 +49,11 @@ _GRADIENTS = {
     "exp": lambda n: 10 * (n or 20),
     "exp-am": lambda n: 2,
     "imp-am": lambda n: 2,
+    # AutoAttack's, with nine targets each; Square goes forward only.
+    "apgd-ce": lambda n: n or 100,
+    "apgd-t": lambda n: 9 * (n or 100),
+    "fab-t": lambda n: 9 * (n or 100),
+    "square": lambda n: (n or 5000) / 3,
 }
 
 
@@ -123,7 +129,7 @@ class Book:
         """Runs PGD for a few steps on the run's network."""
         images = _images_to_time(config)
         classifier, x, y = stopwatch.classifier_and_batch(config, images)
-        attack = attacks.pgd(config.epsilon, num_steps=5)
+        attack = attacks.pgd(inputs.threat_model(config), num_steps=5)
         seconds = []
         for _ in range(3):
             start = time.perf_counter()

@@ -47,8 +47,10 @@ def write(
         command.append(f"--output={study.output}")
     if study.seeds != (0,):
         command.append(f"--seeds={','.join(map(str, study.seeds))}")
+    if study.released is not None:
+        command.append(f"--released={study.released}")
     if study.rows is not None:
-        command.append(f"--rows={','.join(study.rows)}")
+        command.append(f"--rows={','.join(study.rows) or 'released'}")
     changed = f" Changed: {' '.join(given)}." if given else ""
     text = [
         f"# {title}",

@@ -10,7 +10,7 @@ import dataclasses
 import traceback
 from collections.abc import Sequence
 
-from adt_tf.reproduction import costs
+from adt_tf.reproduction import costs, released
 from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.steps import list_steps
 from adt_tf.reproduction.study import Study
@@ -27,7 +27,7 @@ def describe(
         measure: Whether unknown costs are measured, which takes seconds for
             each method and network.
     """
-    _check_rows(names, study)
+    _check(names, study)
     book = costs.Book(study.output, measure=measure)
     lines, seen, total, unknown = [], set(), 0.0, 0
     for name in names:
@@ -56,7 +56,7 @@ def describe(
 
 def reproduce(names: Sequence[str], study: Study) -> None:
     """Makes targets, one after another; a failing one does not stop others."""
-    _check_rows(names, study)
+    _check(names, study)
     failed = {}
     for name in names:
         try:
@@ -92,8 +92,15 @@ def _make(name: str, study: Study) -> None:
     target.write(study, name, target)
 
 
-def _check_rows(names: Sequence[str], study: Study) -> None:
-    """Refuses rows of which no table that is asked for has one."""
+def _check(names: Sequence[str], study: Study) -> None:
+    """Refuses rows, and released models, that no target asked for has."""
+    if released.find(study.released) and not any(
+        TARGETS[name].takes_released for name in names
+    ):
+        raise ValueError(
+            "--released belongs to Table 1: give --target=table1. Received: "
+            f"--target={','.join(names)}"
+        )
     tables = [TARGETS[n] for n in names if TARGETS[n].is_table_of_runs]
     known = [run for table in tables for run in table.rows.values() if run]
     if study.rows and tables and not set(study.rows) & set(known):

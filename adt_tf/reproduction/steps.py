@@ -10,10 +10,11 @@ A step that has been done is not done again, whichever target asked for it.
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from adt_tf.reproduction import attack_runs, costs, train_runs
+from adt_tf.reproduction import attack_runs, costs, released, train_runs
 from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.measurements import Measurement
 from adt_tf.reproduction.study import Study
@@ -61,6 +62,12 @@ def list_steps(name: str, study: Study) -> list[Step]:
                 steps.append(_train(study, run, seed))
             if target.protocol:
                 steps.append(_attack(study, run, seed, target.protocol))
+    if target.takes_released:
+        steps += [
+            _attack_released(study, file, protocol)
+            for file in released.find(study.released).values()
+            for protocol in released.PROTOCOLS
+        ]
     if target.figure:
         steps += [
             _measure(study, measurement)
@@ -122,6 +129,31 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
         f"{study.workdir(run, seed).name} by {protocol}",
         lambda: attack_runs.is_evaluated(study, run, seed, protocol),
         lambda: attack_runs.evaluate(study, run, seed, protocol),
+        estimate,
+    )
+
+
+def _attack_released(study: Study, file: pathlib.Path, protocol: str) -> Step:
+    def estimate(book):
+        # The paper's network, as those of its authors have it.
+        config = study.config("at_pgd", 0)
+        cost = book.gradient(config)
+        if cost is None:
+            return None
+        count = study.scale.protocols["paper"].test_examples
+        count = count or _TEST_SIZES.get(config.dataset, 10_000)
+        each = sum(
+            map(costs.gradients_of, released.attacks_of(study, protocol))
+        )
+        return count * each * cost.seconds, (
+            f"at most {count} x {each:.0f} gradients of {cost.seconds:.3g} s"
+        )
+
+    return Step(
+        "attack",
+        f"{file.name} by {protocol}",
+        lambda: released.is_evaluated(study, file, protocol),
+        lambda: released.evaluate(study, file, protocol),
         estimate,
     )
 

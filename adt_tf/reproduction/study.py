@@ -20,6 +20,7 @@ from adt_tf.reproduction.scales import Scale
 from adt_tf.runs import inputs
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
+from adt_tf.threat_models import ThreatModel
 
 #: From a row's label to its run.
 Rows = Mapping[str, str | None]
@@ -35,7 +36,8 @@ class Study:
         seeds: Every run of a table is trained with each of them; a figure is
             about the first.
         flags: For every run, after all others, such as `--data_dir=DIR`.
-        rows: Runs to make of each table; None for all.
+        rows: Runs to make of each table; None for all, () for none.
+        released: Directory of models that others released, or None.
     """
 
     scale: Scale
@@ -43,6 +45,7 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     flags: tuple[str, ...] = ()
     rows: tuple[str, ...] | None = None
+    released: pathlib.Path | None = None
 
     def __post_init__(self):
         unknown = [run for run in self.rows or () if run not in registry.RUNS]
@@ -87,9 +90,9 @@ class Study:
             k: self.classifier(run, self.seeds[0]) for k, run in rows.items()
         }
 
-    def epsilon(self, run: str) -> float:
-        """The radius that a run was trained for."""
-        return self.config(run, self.seeds[0]).epsilon
+    def threat_model(self, run: str) -> ThreatModel:
+        """Returns the ball that a run was trained for."""
+        return inputs.threat_model(self.config(run, self.seeds[0]))
 
     def images(self, figure: str, run: str) -> data.ImageData:
         """The test examples that a figure is about."""

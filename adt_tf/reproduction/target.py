@@ -25,6 +25,7 @@ class Target:
         trained: Whether the rows have to be trained.
         baselines: From a row to the row that it is compared with.
         networks: From a label to the network whose layers are listed.
+        takes_released: Whether models that others released belong to it.
         note: A remark below the table or figure.
     """
 
@@ -38,6 +39,7 @@ class Target:
     networks: Mapping[str, Callable[..., Any]] = dataclasses.field(
         default_factory=dict
     )
+    takes_released: bool = False
     note: str = ""
 
     @property

@@ -78,6 +78,12 @@ class Checkpoints:
         if rollbacks:
             name = f"rollback-{rollbacks}-{name}"
         path = self.directory / name
+        if not self.directory.parent.is_dir():
+            raise SaveError(
+                f"{self.directory.parent} was moved or removed, so the state "
+                f"after step {step} could not be saved there. Repeat the "
+                "command with the --workdir that it is now."
+            )
         try:
             with files.atomic_write(path) as partial:
                 self._write(partial, record)

@@ -40,7 +40,12 @@ class Config:
     """
 
     dataset: str = flag(
-        "digits", "Data set: digits, a TFDS name (cifar10) or a .npz file."
+        "digits",
+        "Data set: digits, a TFDS name (cifar10), a .npz file, or a folder of "
+        "images with a subfolder for each class, as in ./pets.",
+    )
+    image_size: tuple[int, ...] = flag(
+        (), "Height and width to resize a folder's images to, as in 64,64."
     )
     data_dir: str | None = flag(
         None,
@@ -62,10 +67,34 @@ class Config:
         None, "Random crops and flips (default: for CIFAR only)."
     )
     network: str = flag(
-        "small_cnn", "Classifier: small_cnn, preact_resnet18 or wrn-D-K."
+        "small_cnn",
+        "Classifier: small_cnn, preact_resnet18, wrn-D-K, keras:NAME of "
+        "keras.applications, or a file to start from (.keras, .pt, .pth, "
+        ".safetensors, .npz, .onnx, .h5).",
+    )
+    weights: str | None = flag(
+        None,
+        "Weights of --network=keras:NAME to start from: imagenet, or a file "
+        "of those without a head.",
+    )
+    frozen_layers: int = flag(
+        0,
+        "Layers of --network=keras:NAME, from the input on, that stay as they "
+        "are.",
+        at_least=0,
+    )
+    architecture: str | None = flag(
+        None,
+        "Architecture of the weights in a file, such as wrn-28-10; not needed "
+        "where their names tell it.",
     )
     method: str = flag(
         DEFAULT_METHOD, "Training method: a name of adt_tf.methods.list()."
+    )
+    norm: str = flag(
+        "linf",
+        "Norm of the ball that attacks stay in.",
+        choices=("linf", "l2"),
     )
     epsilon: float = flag(
         8 / 255, "Radius of the ball, for pixels in [0, 1].", at_least=0
@@ -196,6 +225,29 @@ class Config:
                 "as in 100,150. Received: "
                 f"{flag_fields.format_value(self.drop_after)}"
             )
+        for name in ("weights", "frozen_layers"):
+            value = getattr(self, name)
+            if value and not self.network.startswith("keras:"):
+                raise ValueError(
+                    f"--{name} is for networks of keras.applications, as in "
+                    f"--network=keras:MobileNetV2. Received: --{name}={value} "
+                    f"with --network={self.network}"
+                )
+        if self.architecture is not None and not self.network_file:
+            raise ValueError(
+                "--architecture is that of weights in a file: give the file "
+                "too, as in --network=weights.pt. Received: "
+                f"--architecture={self.architecture} with "
+                f"--network={self.network}"
+            )
+        if (
+            len(self.image_size) not in (0, 2)
+            or min(self.image_size or (1,)) < 1
+        ):
+            raise ValueError(
+                "--image_size must be a height and a width, as in 64,64. "
+                f"Received: {flag_fields.format_value(self.image_size)}"
+            )
         if self.keep_best and not self.validation_examples:
             raise ValueError(
                 "--keep_best chooses by a part held out of the training set: "
@@ -254,6 +306,18 @@ class Config:
                 f"same there: --data_dir={config.data_dir}"
             )
         return dataclasses.replace(config, **changes)
+
+    @property
+    def network_file(self) -> str | None:
+        """The file that --network names, or None where it is a name."""
+        is_file = "." in self.network or "/" in self.network
+        return self.network if is_file else None
+
+    def network_arguments(self) -> dict[str, Any]:
+        """Returns the arguments that only keras.applications takes."""
+        if not self.network.startswith("keras:"):
+            return {}
+        return {"weights": self.weights, "frozen_layers": self.frozen_layers}
 
     def to_flags(self) -> str:
         """Returns the text of a flagfile with all values but None."""

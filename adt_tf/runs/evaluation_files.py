@@ -15,7 +15,9 @@ from typing import Any
 from adt_tf import data, evaluation, files
 from adt_tf.array_files import DAMAGED, write_arrays
 from adt_tf.json_files import Each, Maybe, read_json, write_json
+from adt_tf.markdown import code, escape
 from adt_tf.runs import lock
+from adt_tf.runs.lint_job import FINDING
 from adt_tf.runs.workdir import Workdir
 
 _SCHEMA = {
@@ -26,11 +28,16 @@ _SCHEMA = {
     "independent": bool,
     "seconds": Each(float),
     "examples_sha256": Maybe(str),
+    "warnings": Maybe([FINDING]),
+    "labels": Maybe(str),
+    "class_names": Maybe([str]),
     "classifier": Maybe(str),
     "command": Maybe(str),
     "commit": Maybe(str),
     "data_dir": Maybe(str),
     "dataset": Maybe(str),
+    "image_size": Maybe([int]),
+    "norm": Maybe(str),
     "epsilon": Maybe(float),
     "method": Maybe(str),
     "network": Maybe(str),
@@ -105,9 +112,10 @@ def write(
         details: What the JSON says beside the verdicts.
     """
     title = (
-        f"# {details.get('method', 'Evaluation')} on {test.name}, protocol "
-        f"{details.get('protocol', 'custom')}\n\n"
-        f"`{details.get('command', '')}`\n\n"
+        f"# {escape(details.get('method', 'Evaluation'))} on "
+        f"{escape(test.name)}, protocol "
+        f"{escape(details.get('protocol', 'custom'))}\n\n"
+        f"{code(details.get('command', ''))}\n\n"
     )
     output.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(output.parent, seconds=_LONGEST_WAIT):
@@ -145,8 +153,39 @@ def read(
             f"{path} does not exist. Measure the run first: "
             f"adt-evaluate --workdir={path.parent}{flag}"
         )
-    values = read_json(path, _SCHEMA)
+    try:
+        values = read_json(path, _SCHEMA)
+        problem = _problem(values)
+        if problem:
+            raise ValueError(f"{path}: {problem}")
+    except ValueError as error:
+        raise ValueError(
+            f"{str(error).rstrip('.')}. Measure the run again: adt-evaluate "
+            f"--workdir={path.parent}, or from Python "
+            "`adt_tf.runs.evaluation_job.assess`."
+        ) from error
     try:
         return {**values, "report": evaluation.Report.from_dict(values)}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _problem(values: dict[str, Any]) -> str | None:
+    """Returns which fields contradict each other, or None."""
+    outcomes = values["outcomes"]
+    for name, verdicts in outcomes.items():
+        others = set(verdicts) - set("01-")
+        if others:
+            return (
+                f"`outcomes` must hold the letters 0, 1 and - only. Received: "
+                f"{min(others)!r} for {name!r:.80}"
+            )
+    if set(outcomes) != {evaluation.NATURAL, *values["attacks"]}:
+        return "`attacks` and `outcomes` must name the same attacks"
+    counts = {len(verdicts) for verdicts in outcomes.values()}
+    if counts != {values["num_examples"]} or 0 in counts:
+        return (
+            f"`num_examples` is {values['num_examples']}, but `outcomes` has "
+            f"verdicts on {sorted(counts)} examples"
+        )
+    return None

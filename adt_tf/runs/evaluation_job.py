@@ -16,17 +16,26 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import attacks, configs, data, evaluation, networks
+from adt_tf import (
+    attacks,
+    configs,
+    data,
+    evaluation,
+    networks,
+    threat_models,
+)
 from adt_tf.array_files import read_arrays, write_arrays
 from adt_tf.attacks import Attack
 from adt_tf.evaluation import state
+from adt_tf.markdown import code, escape
 from adt_tf.runs import evaluation_files, inputs, provenance
 from adt_tf.runs.config import Config
+from adt_tf.threat_models import ThreatModel
 
 
 def build_attacks(
     names: Sequence[str],
-    epsilon: float,
+    epsilon: float | ThreatModel,
     test: data.ImageData,
     *,
     classifier: Any = None,
@@ -37,7 +46,7 @@ def build_attacks(
 
     Args:
         names: As `adt_tf.attacks.get` takes them.
-        epsilon: The radius of the ball.
+        epsilon: The threat model, or the radius of an l-infinity ball.
         test: The examples; feature attacks draw their targets from them.
         classifier: What is to be attacked. Where it has no feature map to be
             found, feature attacks take its logits, and say so; None if it is
@@ -136,6 +145,8 @@ def _restored(attack: Attack, path: pathlib.Path, logits: np.ndarray) -> bool:
         return False
     if any(found[k].shape != tuple(v.shape) for k, v in weights.items()):
         return False
+    if not all(np.isfinite(found[name]).all() for name in weights):
+        return False
     if not state.agree(found["probe"], logits):
         return False
     print(f"Going on with {attack.name} as it was trained.")
@@ -174,6 +185,10 @@ def assess(
     """
     keep_examples = arguments.get("keep_examples", False)
     output = evaluation_files.checked_output(output, keep_examples)
+
+    norms = {threat_models.norm_of(a.threat_model) for a in chosen}
+    if len(norms) == 1:
+        details = {"norm": norms.pop(), **details}
 
     def write(report):
         print(report)
@@ -218,7 +233,7 @@ def assess_experiment(
     output = evaluation_files.checked_output(output, keep_examples)
     told = {
         name: getattr(config, name)
-        for name in ("dataset", "data_dir", "epsilon")
+        for name in ("dataset", "data_dir", "image_size", "norm", "epsilon")
     }
     with trained_generators(
         chosen,
@@ -257,23 +272,27 @@ def compare(
         evaluation_files.read(path, protocol=protocol)
         for path in (first, second)
     )
-    for name in ("dataset", "epsilon"):
-        if one.get(name) != other.get(name):
+    for name in ("dataset", "norm", "epsilon"):
+        values = [{"norm": "linf", **each}.get(name) for each in (one, other)]
+        if values[0] != values[1]:
             raise ValueError(
-                f"{first} and {second} differ in their {name}: "
-                f"{one.get(name)} and {other.get(name)}; compare evaluations "
-                "on the same examples."
+                f"{first} and {second} differ in their {name}: {values[0]} "
+                f"and {values[1]}; compare evaluations on the same examples."
             )
     tests = evaluation.compare(one["report"], other["report"])
     lines = [
-        f"A = {first}, B = {second}, {one['num_examples']} examples",
+        f"A = {code(first)}, B = {code(second)}, "
+        f"{one['num_examples']} examples",
         "",
         "| | only A right | only B right | A - B (points) | McNemar p |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for name, test in tests.items():
         lines.append(
-            f"| {name} | {test.first_only} | {test.second_only} | "
+            f"| {escape(name)} | {test.first_only} | {test.second_only} | "
             f"{100 * test.difference:+.2f} | {test.p_value:.2g} |"
         )
+    for path, values in ((first, one), (second, other)):
+        if values["report"].caveat:
+            lines += ["", f"A_rob of {path}: {values['report'].caveat}"]
     return "\n".join(lines)

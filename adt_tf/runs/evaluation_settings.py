@@ -32,7 +32,7 @@ def describe(
     """Returns the settings of an evaluation.
 
     Args:
-        config: The experiment's; its data set, epsilon and seed count,
+        config: The experiment's; its data set, norm, epsilon and seed count,
             and for generators the number of training examples.
         attack_names: Names as `adt_tf.attacks.get` takes them.
         classifier: The fingerprint of the classifier's file.
@@ -64,6 +64,7 @@ def describe(
         "classifier": classifier,
         "source": source,
         "dataset": config.dataset,
+        "norm": config.norm,
         "epsilon": config.epsilon,
         "seed": config.seed,
     }
@@ -73,8 +74,10 @@ def is_current(values: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     """Tells whether an evaluation was made with these settings.
 
     One that lacks a setting was made before settings were kept: it is not
-    current, whatever its command says.
+    current, whatever its command says. The norm alone may be missing: there
+    was but one.
     """
+    values = {"norm": "linf", **values}
     return all(
         name in values and values[name] == setting
         for name, setting in settings.items()

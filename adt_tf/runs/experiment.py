@@ -16,13 +16,14 @@ from typing import Any
 
 import keras
 
-from adt_tf import callbacks, data, methods, networks, precision
+from adt_tf import callbacks, data, methods, precision
 from adt_tf.optimizers import SGD, innermost
 from adt_tf.runs import inputs, provenance, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
 from adt_tf.runs.training import train_to_the_end
 from adt_tf.runs.workdir import Workdir
+from adt_tf.threat_models import Linf, ThreatModel
 from adt_tf.trainer import AdversarialTrainer
 
 # By --on_nonfinite.
@@ -43,10 +44,12 @@ class Experiment:
         augment: Whether images are cropped and flipped at random.
         keep_best: Whether the best epoch by robust accuracy is kept.
         epsilon_warmup: Epochs over which epsilon grows to its value.
-        epsilon: Radius of the attack that chooses the best epoch.
+        threat_model: Ball of the attack that chooses the best epoch.
         policy: When the state is saved, and how much of it is kept.
         max_rollbacks: How often to go back to the last epoch's end, with other
             noise, after a loss or gradient that is not finite.
+        network_file: Name and fingerprint of the file that the classifier
+            comes from, or None.
     """
 
     trainer: AdversarialTrainer
@@ -58,9 +61,10 @@ class Experiment:
     augment: bool
     keep_best: bool = False
     epsilon_warmup: int = 0
-    epsilon: float = 8 / 255
+    threat_model: ThreatModel = Linf(8 / 255)
     policy: Policy = Policy()
     max_rollbacks: int = 0
+    network_file: dict[str, str] | None = None
 
     @classmethod
     def from_config(cls, config: Config) -> Experiment:
@@ -86,7 +90,8 @@ class Experiment:
             config.checkpoint_minutes,
             config.keep_checkpoints,
         )
-        arguments = config.method_arguments()
+        threat_model = inputs.threat_model(config)
+        arguments = {**config.method_arguments(), "epsilon": threat_model}
         taken = methods.arguments(config.method)
         train_data = inputs.load_data(config, "train", config.train_examples)
         for name, value in (
@@ -100,12 +105,10 @@ class Experiment:
         validation = (
             inputs.load_data(config, "validation") if held_out else None
         )
-        classifier = networks.get(
-            config.network,
-            input_shape=train_data.input_shape,
-            num_classes=train_data.num_classes,
-            seed=config.seed,
+        network_file = provenance.network_file(
+            config.network_file or config.weights
         )
+        classifier = inputs.start_network(config, train_data)
         trainer = AdversarialTrainer(
             classifier,
             method.attack,
@@ -140,9 +143,10 @@ class Experiment:
             augment,
             config.keep_best,
             config.epsilon_warmup,
-            config.epsilon,
+            threat_model,
             policy,
             _MAX_ROLLBACKS[config.on_nonfinite],
+            network_file,
         )
 
     @property
@@ -155,6 +159,10 @@ class Experiment:
     ) -> None:
         """Trains to the end, from the newest checkpoint in the workdir.
 
+        A run may be given more epochs than it had, finished or not: data
+        order, noise and learning rate of an epoch depend on its number alone,
+        so that it ends as if it had been longer from the start.
+
         Args:
             workdir: Directory of the run.
             flags: Resolved flags of the run, which the workdir keeps; it is
@@ -162,24 +170,56 @@ class Experiment:
                 nor compares any.
         """
         workdir = Workdir(workdir)
-        if workdir.is_finished:
+        previous_epochs = workdir.epochs_to_extend(flags)
+        if previous_epochs is not None:
+            self._check_origin(workdir)
+            self._announce_more_epochs(workdir, previous_epochs)
+        elif workdir.is_finished:
             workdir.check_flags(flags)
-            self._check_data(workdir)
+            self._check_origin(workdir)
             print(f"{workdir.path} is finished: {self.epochs} epochs.")
             return
         with workdir.claim(flags, writes=self.is_chief):
-            self._check_data(workdir)
+            self._check_origin(workdir)
             self._train(workdir)
 
-    def _check_data(self, workdir: Workdir) -> None:
+    def _announce_more_epochs(self, workdir: Workdir, previous: int) -> None:
+        """Says what more epochs mean for the learning rate, or refuses them."""
+        optimizer = innermost(self.trainer.optimizer)
+        if optimizer.use_ema:
+            # Keras replaces the weights by their averages in the last epoch.
+            raise ValueError(
+                f"The run in {workdir.path} has --epochs={previous} and "
+                "averages its weights (--ema_momentum), so it cannot be made "
+                "longer and nothing was changed. Choose another --workdir."
+            )
+        steps = data.steps_per_epoch(self.train_data, self.batch_size)
+        first, last = (
+            _learning_rate(optimizer, steps * epoch)
+            for epoch in (previous, self.epochs - 1)
+        )
+        change = f" and {last:g} at the end" if last != first else ""
+        if self.is_chief:
+            print(
+                f"Going on from {previous} to {self.epochs} epochs, with the "
+                f"learning rate {first:g}{change} in the new ones, since "
+                "--drop_after counts from the first: as if there had been "
+                f"{self.epochs} from the start."
+            )
+
+    def _check_origin(self, workdir: Workdir) -> None:
         provenance.check_data(
             workdir.provenance, self.train_data, self.validation_data
         )
+        provenance.check_network_file(workdir.provenance, self.network_file)
 
     def _train(self, workdir: Workdir) -> None:
         if self.is_chief:
             provenance.record(
-                workdir.provenance, self.train_data, self.validation_data
+                workdir.provenance,
+                self.train_data,
+                self.validation_data,
+                network_file=self.network_file,
             )
         start = time.time()
         train_to_the_end(
@@ -208,7 +248,7 @@ class Experiment:
         if self.keep_best:
             chosen.append(
                 callbacks.RobustCheckpoint(
-                    self.validation_data, self.epsilon, workdir.best
+                    self.validation_data, self.threat_model, workdir.best
                 )
             )
         return [
@@ -218,6 +258,14 @@ class Experiment:
             ),
             keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
         ]
+
+
+def _learning_rate(optimizer: keras.optimizers.Optimizer, step: int) -> float:
+    """Returns the learning rate of a step, counted from 0."""
+    rate = optimizer.get_config()["learning_rate"]
+    if isinstance(rate, dict):
+        rate = keras.optimizers.schedules.deserialize(rate)(step)
+    return float(rate)
 
 
 def _schedule(config: Config, steps: int) -> Any:

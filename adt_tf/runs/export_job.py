@@ -1,4 +1,4 @@
-"""The export of a run's classifier: what adt-export does."""
+"""The export of a classifier: what adt-export does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import os
 import pathlib
 from typing import Any
 
+import keras
 import numpy as np
 
 from adt_tf import data
-from adt_tf.runs import inputs
-from adt_tf.runs.config import Config
-from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import saved_model
 
 # How many test images a SavedModel is compared on.
@@ -19,23 +17,22 @@ _IMAGES = 64
 
 
 def export(
-    workdir: str | os.PathLike,
-    config: Config,
-    *,
-    output: str | os.PathLike | None = None,
+    classifier: Any, test: data.ImageData, path: str | os.PathLike
 ) -> None:
-    """Exports the classifier of a workdir, and loads it back elsewhere.
+    """Exports a classifier, and loads it back elsewhere.
 
     Args:
-        workdir: Directory of a finished run.
-        config: Its configuration.
-        output: Directory of the SavedModel; by default the workdir's own.
+        classifier: A Keras model from images to logits.
+        test: Examples, on which the SavedModel must give the same logits.
+        path: Directory of the SavedModel.
     """
-    workdir = Workdir(workdir)
-    classifier = workdir.load_classifier()
-    path = pathlib.Path(output or workdir.saved_model)
-    images, _ = data.as_arrays(inputs.load_data(config, "test"))
-    images = images[:_IMAGES]
+    path = pathlib.Path(path)
+    if not isinstance(classifier, keras.Model):
+        raise ValueError(
+            "What is exported must be a Keras model. Received: a SavedModel, "
+            "which need not be exported again."
+        )
+    images = data.as_arrays(test)[0][:_IMAGES]
     if _is_there(path) or not _write(classifier, path):
         print(f"{path} is there already; it is checked, not written again.")
     logits = np.asarray(classifier(images, training=False))

@@ -178,6 +178,11 @@ def _checked(field: dataclasses.Field, value: Any) -> Any:
         value = rules.plain(value)
     except TypeError as error:
         raise _refusal(field, f"be {rules.words}", value) from error
+    if any(
+        isinstance(number, int) and abs(number) >= 2**63
+        for number in (value if isinstance(value, tuple) else (value,))
+    ):
+        raise _refusal(field, "be a number of 64 bits", value)
     if isinstance(value, float) and not math.isfinite(value):
         raise _refusal(field, "be finite", value)
     if bounds["at_least"] is not None and value < bounds["at_least"]:
@@ -193,6 +198,7 @@ def _checked(field: dataclasses.Field, value: Any) -> Any:
 
 
 def _refusal(field: dataclasses.Field, rule: str, value: Any) -> ValueError:
-    return ValueError(
-        f"--{field.name} must {rule}. Received: {format_value(value)}"
-    )
+    text = format_value(value)
+    if len(text) > 80:
+        text = f"{text[:77]}..."
+    return ValueError(f"--{field.name} must {rule}. Received: {text}")

@@ -16,10 +16,12 @@ digits/adt_exp is flags/digits/adt_exp.flags.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from adt_tf import files
 from adt_tf.runs import method_flags
 
 #: The flagfiles that come with the package.
@@ -128,11 +130,11 @@ def _fitting(flags: list[_Flag], say: Callable[[str], None]) -> list[_Flag]:
 def read_lines(path: pathlib.Path) -> list[str]:
     """Returns the lines of a flagfile that are no comments."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text file: {error}") from error
+        text = files.read_text(path)
     except OSError as error:
         raise ValueError(f"Cannot read the flagfile {path}: {error}") from error
+    # Editors of Windows begin a file with the mark of its byte order.
+    text = text.removeprefix("\ufeff")
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith(("#", "//"))]
 
@@ -149,16 +151,16 @@ def find(name: str, *, beside: pathlib.Path | None = None) -> pathlib.Path:
     >>> find("digits/adt_exp") == SHIPPED / "digits" / "adt_exp.flags"
     True
     """
-    path = pathlib.Path(name).expanduser()
+    path = pathlib.Path(os.path.expanduser(name))
     places = [path]
     if not path.is_absolute():
         places += [beside.parent / path] if beside else []
         is_prefixed = path.parts[:1] == ("flags",)
         short_path = path.relative_to("flags") if is_prefixed else path
         places.append(SHIPPED / short_path)
-    for place in places:
+    for place in places if path.name else ():
         for file in (place, place.with_name(f"{place.name}.flags")):
-            if place.name and file.is_file():
+            if file.is_file():
                 return file
     named_in = f", which {beside} names" if beside else ""
     raise ValueError(

@@ -1,7 +1,10 @@
-"""The data and the model that flags name.
+"""The data, the threat model and the classifier that flags name.
 
 test = load_test_data(config)
+threat_model(config)                          # L2(0.5)
 classifier = load_classifier("build/run")     # or model.keras, saved_model/
+classifier = load_classifier("weights.pt", "wrn-28-10", like=test)
+classifier = start_network(config, train)     # to be trained
 """
 
 from __future__ import annotations
@@ -9,25 +12,88 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adt_tf import data
+import keras
+
+from adt_tf import data, networks, threat_models
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
 
 
 def load_classifier(
-    path: str | os.PathLike, *, probabilities: bool = False
+    path: str | os.PathLike,
+    architecture: str | None = None,
+    *,
+    like: data.ImageData | None = None,
+    probabilities: bool = False,
 ) -> Any:
-    """Loads the classifier of a workdir, a .keras file or a SavedModel.
+    """Loads the classifier of a workdir, a SavedModel or any file.
 
     Args:
         path: Workdir, file or directory.
+        architecture: Name of the architecture of weights, or None where their
+            names tell it.
+        like: Examples whose shape and classes are the classifier's, or None
+            for those of the file or the architecture.
         probabilities: Whether the model gives probabilities, not logits.
     """
     workdir = Workdir(path)
     if workdir.is_run:
         return workdir.load_classifier()
-    return loading.load(path, probabilities=probabilities)
+    return loading.load(
+        path,
+        architecture,
+        input_shape=like and like.input_shape,
+        num_classes=like and like.num_classes,
+        probabilities=probabilities,
+    )
+
+
+def start_network(config: Config, train: data.ImageData) -> keras.Model:
+    """Returns the classifier that a run starts from.
+
+    Args:
+        config: The run's configuration; --network names an architecture,
+            whose weights the seed gives, or a file.
+        train: The training set.
+    """
+    if config.network_file is None:
+        return networks.get(
+            config.network,
+            input_shape=train.input_shape,
+            num_classes=train.num_classes,
+            seed=config.seed,
+            **config.network_arguments(),
+        )
+    if config.precision != "float32":
+        raise ValueError(
+            "A network from a file keeps its precision: leave --precision at "
+            f"float32. Received: --precision={config.precision} with "
+            f"--network={config.network_file}"
+        )
+    classifier = load_classifier(
+        config.network_file, config.architecture, like=train
+    )
+    if not isinstance(classifier, keras.Model):
+        raise ValueError(
+            f"--network={config.network_file} is a SavedModel, which cannot "
+            "be trained. Give a .keras file, or weights."
+        )
+    shapes = (None, *train.input_shape), (None, train.num_classes)
+    if (classifier.input_shape, classifier.output_shape) != shapes:
+        raise ValueError(
+            f"--network={config.network_file} must take images "
+            f"{train.input_shape} and give {train.num_classes} logits, as "
+            f"{train.name} needs. Received: images "
+            f"{tuple(classifier.input_shape[1:])} and outputs "
+            f"{tuple(classifier.output_shape[1:])}"
+        )
+    return classifier
+
+
+def threat_model(config: Config) -> threat_models.ThreatModel:
+    """Returns the ball that a configuration's attacks stay in."""
+    return threat_models.from_norm(config.norm, config.epsilon)
 
 
 def load_data(
@@ -48,6 +114,7 @@ def load_data(
         validation_examples=config.validation_examples,
         seed=config.seed,
         download=config.download,
+        image_size=config.image_size or None,
     )
 
 

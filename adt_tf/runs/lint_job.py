@@ -10,20 +10,21 @@ from adt_tf import files
 from adt_tf.json_files import Maybe, read_json, write_json
 from adt_tf.linting.findings import STATUSES, LintReport
 
+FINDING = {
+    "check": str,
+    "status": set(STATUSES),
+    "evidence": str,
+    "advice": Maybe(str),
+    "brief": Maybe(str),
+}
 _SCHEMA = {
     "ok": bool,
     "num_examples": int,
+    "norm": Maybe(str),
     "epsilon": float,
     "seed": int,
     "classifier": Maybe(str),
-    "findings": [
-        {
-            "check": str,
-            "status": set(STATUSES),
-            "evidence": str,
-            "advice": Maybe(str),
-        }
-    ],
+    "findings": [FINDING],
 }
 
 
@@ -65,6 +66,6 @@ def read(path: pathlib.Path) -> dict[str, Any] | None:
         return read_json(path, _SCHEMA)
     except ValueError as error:
         raise ValueError(
-            f"{error}. This is not what adt-lint writes: run it again, "
-            f"with --workdir={path.parent}"
+            f"{str(error).rstrip('.')}. This is not what adt-lint writes: run "
+            f"it again, with --workdir={path.parent}"
         ) from error

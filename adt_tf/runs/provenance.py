@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from adt_tf import files
 from adt_tf.data import ImageData
 from adt_tf.json_files import Maybe, check, read_json, write_json
 
@@ -41,6 +42,7 @@ _START = {
     "started": str,
     "data": _DATA,
     "validation_data": Maybe(_DATA),
+    "network_file": Maybe({"name": str, "sha256": str}),
     **{name: Maybe(str) for name in ("Python", "git commit", *_PACKAGES)},
 }
 _NAMES = {"data": "training", "validation_data": "validation"}
@@ -51,12 +53,23 @@ def record(
     path: str | pathlib.Path,
     train_data: ImageData,
     validation_data: ImageData | None = None,
+    *,
+    network_file: dict[str, str] | None = None,
 ) -> None:
-    """Adds when, with which code and on which data a training (re)starts."""
+    """Adds when, with which code and on which data a training (re)starts.
+
+    Args:
+        path: The file.
+        train_data: Training set of this start.
+        validation_data: Validation set of this start, or None.
+        network_file: What `network_file` says of the file that the network
+            comes from, or None.
+    """
     path = pathlib.Path(path)
     entry = {
         "started": datetime.datetime.now(datetime.timezone.utc).strftime(_TIME),
         **_describe_both(train_data, validation_data),
+        **({"network_file": network_file} if network_file else {}),
         **versions(),
     }
     write_json(path, {"starts": [*read(path), entry]})
@@ -87,6 +100,41 @@ def check_data(
                     f"{_fingerprint(now)} now, so nothing was changed. Put "
                     "the data of then back, or choose another --workdir."
                 )
+
+
+def network_file(path: str | None) -> dict[str, str] | None:
+    """Returns the name and the fingerprint of a file of weights.
+
+    Args:
+        path: The file; None, or a path without a file, gives None.
+    """
+    if path is None or not pathlib.Path(path).is_file():
+        return None
+    return {
+        "name": pathlib.Path(path).name,
+        "sha256": files.sha256(pathlib.Path(path)),
+    }
+
+
+def check_network_file(
+    path: str | pathlib.Path, now: dict[str, str] | None
+) -> None:
+    """Raises `ValueError` where an earlier start was from other weights.
+
+    Args:
+        path: The file that `record` writes; it may not be there.
+        now: What `network_file` says of the file of this start.
+    """
+    for entry in read(path):
+        before = entry.get("network_file")
+        if before and now and before["sha256"] != now["sha256"]:
+            raise ValueError(
+                f"The run in {pathlib.Path(path).parent} was started from "
+                f"other weights: {before['name']} with SHA-256 "
+                f"{before['sha256']} then, {now['sha256']} now, so nothing "
+                "was changed. Put the file of then back, or choose another "
+                "--workdir."
+            )
 
 
 def _describe_both(
@@ -147,9 +195,12 @@ def written_at(path: pathlib.Path) -> str:
     """When a file was last written, in UTC."""
     if not path.exists():
         return "unknown"
-    time = datetime.datetime.fromtimestamp(
-        path.stat().st_mtime, datetime.timezone.utc
-    )
+    try:
+        time = datetime.datetime.fromtimestamp(
+            path.stat().st_mtime, datetime.timezone.utc
+        )
+    except (OverflowError, ValueError):  # beyond the year 9999
+        return "unknown"
     return time.strftime(_TIME)
 
 

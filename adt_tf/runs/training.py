@@ -125,7 +125,7 @@ def _fit(
                 # It may never have begun; the error at hand is to be told.
                 with contextlib.suppress(Exception):
                     callback.on_train_end()
-        if isinstance(error, tf.errors.InvalidArgumentError):
+        if isinstance(error, tf.errors.InvalidArgumentError | ValueError):
             _raise_if_checked(error, experiment.trainer.attack, save.step)
         reason = files.disk_error(error)
         if reason and not isinstance(error, SaveError):
@@ -140,15 +140,15 @@ def _fit(
         raise
 
 
-def _raise_if_checked(error: tf.errors.OpError, attack: Any, step: int) -> None:
+def _raise_if_checked(error: Exception, attack: Any, step: int) -> None:
     """Says for people what a check in the graph has found, if one has."""
     for text, what in (
         (checks.NOT_FINITE, "The loss or a gradient"),
         (checks.IMAGE_NOT_FINITE, f"An adversarial image ({attack.name})"),
     ):
-        if text in error.message:
+        if text in str(error):
             raise NotFinite(what, step) from error
-    if checks.ESCAPED in error.message:
+    if checks.ESCAPED in str(error):
         raise ValueError(
             f"{attack.name} left its threat model {attack.threat_model} in "
             f"step {step + 1}, so the run has stopped before it learnt from "

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 import keras
@@ -106,6 +107,12 @@ class Workdir:
 
     def save_classifier(self, classifier: keras.Model) -> None:
         """Saves the classifier of the last epoch, whole or not at all."""
+        if not self.path.is_dir():
+            raise ValueError(
+                f"{self.path} was moved or removed, so the classifier could "
+                "not be saved there. Repeat the command with the --workdir "
+                "that it is now."
+            )
         with files.atomic_write(self.classifier) as partial:
             classifier.save(partial)
 
@@ -117,13 +124,14 @@ class Workdir:
 
         Args:
             flags: Resolved flags of the run. They are written if this is a new
-                or empty directory, and refused if they are not those of the
-                run that is there; None neither checks nor writes any.
+                or empty directory, or where the run that is there is to have
+                more epochs, and refused if they are those of another run; None
+                neither checks nor writes any.
             writes: False for a process that only reads what another one
                 writes: it takes no lock.
         """
         self._refuse_links()
-        self.check_flags(flags)
+        self._check_flags_or_longer(flags)
         if not writes:
             yield
             return
@@ -137,11 +145,47 @@ class Workdir:
                     "was changed. Wait until it has ended, or choose another "
                     "--workdir."
                 ) from error
-            self.check_flags(flags)
-            if flags is not None and not self.is_run:
+            self._check_flags_or_longer(flags)
+            previous_epochs = self.epochs_to_extend(flags)
+            if previous_epochs is not None:
+                self._reopen(previous_epochs)
+            if flags is not None and (
+                previous_epochs is not None or not self.is_run
+            ):
                 files.write_text(self.flags, f"{_FORMAT}1\n{flags}")
             yield
             files.remove_leftovers(self.path)
+
+    def epochs_to_extend(self, flags: str | None) -> int | None:
+        """Returns the epochs of the run here, where more are asked for.
+
+        Args:
+            flags: Resolved flags of a run.
+
+        Returns:
+            The number of epochs of the run that is here, if the flags are its
+            own but for a larger number of epochs; None otherwise.
+        """
+        if flags is None or not self.is_run:
+            return None
+        ours, theirs = _compared(flags), _compared(self.read_flags())
+        now, before = _epochs(ours - theirs), _epochs(theirs - ours)
+        return before if now and before and now > before else None
+
+    def _check_flags_or_longer(self, flags: str | None) -> None:
+        if self.epochs_to_extend(flags) is None:
+            self.check_flags(flags)
+
+    def _reopen(self, epochs: int) -> None:
+        """Sets the classifier of a finished run aside, so that it goes on.
+
+        This comes before the new flags are written: a process that is killed
+        in between leaves a run that is not finished, with its old flags.
+        """
+        if self.is_finished:
+            name = f"classifier-epoch-{epochs}.keras"
+            os.replace(self.classifier, self.classifier.with_name(name))
+            print(f"The classifier of {epochs} epochs is now {name}.")
 
     def check_flags(self, flags: str | None) -> None:
         """Raises `ValueError` where something else than this run is here.
@@ -153,6 +197,13 @@ class Workdir:
             return
         if self.is_run:
             ours, theirs = _compared(flags), _compared(self.read_flags())
+            now, before = _epochs(ours - theirs), _epochs(theirs - ours)
+            if now and before and now < before:
+                raise ValueError(
+                    f"The run in {self.path} has --epochs={before}, and can be "
+                    "made longer but not shorter, so nothing was changed. "
+                    f"Received: --epochs={now}; choose another --workdir."
+                )
             if ours != theirs:
                 raise ValueError(
                     f"{self.flags} holds another configuration, so nothing was "
@@ -170,7 +221,7 @@ class Workdir:
             )
 
     def read_flags(self) -> str:
-        """Returns the text of the flags; refuses that of another format.
+        """Returns the text of the flags; refuses what is no list of flags.
 
         Version 0.1.0 wrote no format.
         """
@@ -182,6 +233,12 @@ class Workdir:
                     f"{self.flags}: the format must be 1, the one that this "
                     f"version of adt_tf reads. Received: {number:.80}; use "
                     "the version that wrote it."
+                )
+        for line in text.splitlines():
+            if line.strip() and not line.startswith(("#", "//", "--")):
+                raise ValueError(
+                    f"{self.flags}: every line must be a flag, as in "
+                    f"--epochs=30. Received: {line[:80]!r}"
                 )
         return text
 
@@ -203,10 +260,21 @@ class Workdir:
                 )
 
 
+def _epochs(flags: set[str]) -> int | None:
+    """Returns the number of epochs, where that is the only flag."""
+    match = re.fullmatch(r"--epochs=(\d+)", " ".join(flags))
+    return int(match[1]) if match else None
+
+
 def _compared(flags: str) -> set[str]:
-    return {
-        line
-        for line in flags.splitlines()
-        if line.startswith("--")
-        and line.lstrip("-").split("=")[0].removeprefix("no") not in _MAY_DIFFER
-    }
+    """The flags that decide a run; one that is not written has its default.
+
+    So a run of an earlier version goes on, which did not know all flags.
+    """
+    lines = {}
+    for line in [*Config().to_flags().splitlines(), *flags.splitlines()]:
+        name, equals, _ = line.lstrip("-").partition("=")
+        name = name if equals else name.removeprefix("no")
+        if line.startswith("--") and name not in _MAY_DIFFER:
+            lines[name] = line
+    return set(lines.values())

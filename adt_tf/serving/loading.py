@@ -27,6 +27,7 @@ def load(
     architecture: str | None = None,
     *,
     input_shape: Sequence[int] | None = None,
+    num_classes: int | None = None,
     normalization: tuple[Sequence[float], Sequence[float]] | None = None,
     entry: str | None = None,
     probabilities: bool = False,
@@ -43,6 +44,8 @@ def load(
             `"wrn-28-10"`, or None where their names tell it.
         input_shape: Shape of an image (height, width, channels), or None for
             the architecture's usual.
+        num_classes: Number of logits of Keras' own weights, or None for the
+            architecture's usual; other weights tell it.
         normalization: Mean and standard deviation of each channel that belong
             to weights, or None for what the file or the architecture has.
         entry: Name of the entry that holds the weights, where a file has
@@ -51,19 +54,24 @@ def load(
             logarithms are taken for logits.
     """
     path = pathlib.Path(path)
-    if (path / "saved_model.pb").is_file():
-        classifier = ServedModel(path)
-    elif path.is_file() and (
-        path.suffix not in (".keras", ".h5")
-        or (keras_weights.is_hdf5(path) and not keras_weights.has_model(path))
-    ):
+    if has_weights_only(path):
         classifier = classifiers.load(
             path,
             architecture,
             input_shape=input_shape,
+            num_classes=num_classes,
             normalization=normalization,
             entry=entry,
         )
+    elif (architecture, normalization, entry) != (None, None, None):
+        raise ValueError(
+            "Arguments `architecture`, `normalization` and `entry` belong to "
+            "files of weights (.pt, .pth, .safetensors, .npz, .weights.h5). "
+            f"Received: {path}, which is none, with "
+            f"architecture={architecture!r}"
+        )
+    elif (path / "saved_model.pb").is_file():
+        classifier = ServedModel(path)
     elif path.is_file():
         try:
             classifier = keras.saving.load_model(
@@ -81,6 +89,19 @@ def load(
 
 
 load_classifier = load
+
+
+def has_weights_only(path: str | pathlib.Path) -> bool:
+    """Says whether a file is left to the bridge: weights, or a graph.
+
+    Args:
+        path: A file, or anything else.
+    """
+    path = pathlib.Path(path)
+    return path.is_file() and (
+        path.suffix not in (".keras", ".h5")
+        or (keras_weights.is_hdf5(path) and not keras_weights.has_model(path))
+    )
 
 
 def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:

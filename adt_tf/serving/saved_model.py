@@ -20,29 +20,46 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks, data, files
+from adt_tf.checks import arguments
+from adt_tf.trainer import AdversarialTrainer
+
+# Bytes of a file beside its pixels, such as a colour profile and a preview.
+# Compressed text in a PNG grows by a factor of a thousand when it is read.
+_FILE_EXTRAS = 1 << 17
 
 
-def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
+def export(
+    classifier: keras.Model,
+    path: str | pathlib.Path,
+    *,
+    max_images: int = 4096,
+) -> None:
     """Writes a classifier as a SavedModel.
 
-    Each signature takes `images`, any number of them, and returns `logits`,
-    `probabilities` and `label`. Scaling to [0, 1] is inside. An image with a
-    NaN or an infinite value gets NaN and the label -1. A file is refused, with
-    the whole request, if it is no PNG or JPEG, or if its header gives another
-    size than the classifier's: it is not decoded then, so that a small file
-    cannot ask for much memory.
+    Each signature takes `images`, up to `max_images` of them, and returns
+    `logits`, `probabilities` and `label`. Scaling to [0, 1] is inside. An
+    image with a NaN or an infinite value gets NaN and the label -1. A file is
+    refused, with the whole request, if it is no PNG or JPEG, if its header
+    gives another size than the classifier's, or if it is longer than its
+    pixels without compression and 128 KiB: it is not decoded then, so that a
+    small request cannot ask for much memory or time.
 
     Args:
         classifier: A Keras model from images in [0, 1] to logits, which has
-            seen its input shape (built, or called once).
+            seen its input shape (built, or called once); or the trainer of
+            one.
         path: A directory that does not exist yet, or is empty.
+        max_images: Largest number of images in one request.
     """
+    arguments.integer_at_least(1, max_images=max_images)
     path = pathlib.Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(
             "Argument `path` must be a new or an empty directory, so that "
             f"nothing is overwritten. Received: path={str(path)!r}"
         )
+    if isinstance(classifier, AdversarialTrainer):
+        classifier = classifier.classifier
     checks.check_classifier(classifier)
     height, width, channels = _image_shape(classifier)
 
@@ -50,8 +67,9 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
 
     def serve(images):
         # A convolution of another rank ends the whole process.
-        images = tf.ensure_shape(images, shape)
-        logits = tf.cast(classifier(images, training=False), tf.float32)
+        images = _assert_count(tf.ensure_shape(images, shape), max_images)
+        logits = classifier(images, training=False)
+        logits = checks.as_logits(logits, classifier)
         # A ReLU may turn NaN into 0, and argmax makes a class of it.
         finite = tf.reduce_all(tf.math.is_finite(images), axis=[1, 2, 3])
         finite &= tf.reduce_all(tf.math.is_finite(logits), axis=-1)
@@ -64,7 +82,7 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         }
 
     def serve_uint8(images):
-        images = tf.ensure_shape(images, shape)
+        images = _assert_count(tf.ensure_shape(images, shape), max_images)
         return serve(data.scale_images(images))
 
     def decode(file):
@@ -75,7 +93,10 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         return tf.ensure_shape(image, [height, width, channels])
 
     def serve_bytes(images):
-        encoded = tf.ensure_shape(images, [None])
+        encoded = _assert_count(tf.ensure_shape(images, [None]), max_images)
+        # Four channels of 16 bits, and a byte for each row.
+        raw_size = height * (8 * width + 1)
+        encoded = _assert_length(encoded, raw_size + _FILE_EXTRAS)
         spec = tf.TensorSpec([height, width, channels], tf.uint8)
         decoded = tf.map_fn(decode, encoded, fn_output_signature=spec)
         return serve_uint8(decoded)
@@ -98,6 +119,36 @@ def export(classifier: keras.Model, path: str | pathlib.Path) -> None:
         archive.add_endpoint(name, function, input_signature=[spec])
     with files.atomic_write(path) as partial:
         archive.write_out(str(partial), verbose=False)
+
+
+def _assert_count(images: tf.Tensor, largest: int) -> tf.Tensor:
+    """Returns the images of a request, or fails where there are too many."""
+    count = tf.shape(images)[0]
+    check = tf.debugging.Assert(
+        count <= largest,
+        [
+            f"A request must hold at most {largest} images: send them in "
+            "several. Received: images",
+            count,
+        ],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(images)
+
+
+def _assert_length(encoded: tf.Tensor, largest: int) -> tf.Tensor:
+    """Returns the files of a request, or fails where one is too long."""
+    length = tf.reduce_max(tf.strings.length(encoded))
+    check = tf.debugging.Assert(
+        length <= largest,
+        [
+            f"A file must hold at most {largest} bytes: save it without "
+            "texts and previews. Received: bytes",
+            length,
+        ],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(encoded)
 
 
 def _assert_size(file: tf.Tensor, height: int, width: int) -> tf.Tensor:

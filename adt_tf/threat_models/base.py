@@ -48,6 +48,9 @@ class ThreatModel(abc.ABC):
     #: The name of the norm, such as "l-infinity".
     name: str
 
+    #: What an adversary may do, in words.
+    allows: str = "move the image by up to {epsilon} in {name}"
+
     #: What reports call a step along `steepest`.
     steepest_name: str = "steepest"
 
@@ -91,6 +94,14 @@ class ThreatModel(abc.ABC):
         if not self._is_constant():
             return id(self)
         return hash((type(self), self.epsilon, self.bounds))
+
+    def describe(self, epsilon: str) -> str:
+        """Says what an adversary may do, as the end of a sentence.
+
+        Args:
+            epsilon: The radius in the form in which it is to be shown.
+        """
+        return self.allows.format(epsilon=epsilon, name=self.name)
 
     def _is_constant(self) -> bool:
         return isinstance(self.epsilon, float)

@@ -32,6 +32,7 @@ class Linf(ThreatModel):
     """  # noqa: E501
 
     name = "l-infinity"
+    allows = "change every pixel by up to {epsilon}"
     steepest_name = "sign"
 
     def __init__(

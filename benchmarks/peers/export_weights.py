@@ -71,6 +71,7 @@ def from_workdir(values) -> tuple:
         "workdir": values.workdir,
         "method": config.method,
         "dataset": test.name,
+        "norm": config.norm,
         "epsilon": config.epsilon,
     }
     return details, classifier, [images], labels

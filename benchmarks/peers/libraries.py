@@ -1,6 +1,7 @@
 """The attacks of Foolbox, ART and torchattacks behind one signature.
 
-    attack = get("foolbox/pgd-20", network, shape=(3, 32, 32), epsilon=8 / 255)
+    attack = get(
+        "foolbox/pgd-20", network, shape=(3, 32, 32), norm="l2", epsilon=0.5)
     x_adv = attack(images, labels)    # NCHW tensors
 
 Every attack is the library's own, called as its documentation says; only
@@ -29,6 +30,7 @@ def get(
     *,
     shape: Sequence[int],
     epsilon: float,
+    norm: str = "linf",
     num_classes: int = 10,
     seed: int = 0,
 ) -> Attack:
@@ -39,7 +41,8 @@ def get(
             apgd is that of the steps, behind square that of the queries.
         network: A classifier in inference mode.
         shape: Of an image: channels, height, width.
-        epsilon: Radius of the l-infinity ball.
+        epsilon: Radius of the ball.
+        norm: "linf" or "l2".
         num_classes: Of the classifier.
         seed: Of torch's and NumPy's random numbers, set before every batch.
     """
@@ -52,7 +55,9 @@ def get(
             f"Argument `name` must be one of {', '.join(names())}, with other "
             f"numbers if you like. Received: name={name!r}"
         )
-    context = _Context(network, tuple(shape), epsilon, num_classes, seed)
+    if norm != "linf" and (library, attack) in _LINF_ONLY:
+        raise ValueError(f"{library} has no {attack} in {norm}.")
+    context = _Context(network, tuple(shape), epsilon, norm, num_classes, seed)
     run = _ATTACKS[library, attack](context, int(steps))
 
     def seeded(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -63,11 +68,12 @@ def get(
     return seeded
 
 
-def names() -> list[str]:
-    """Returns all attacks, with the usual numbers of steps."""
+def names(norm: str = "linf") -> list[str]:
+    """Returns all attacks in a norm, with the usual numbers of steps."""
     return [
         f"{library}/{attack}{_USUAL.get(attack, '')}"
         for library, attack in _ATTACKS
+        if norm == "linf" or (library, attack) not in _LINF_ONLY
     ]
 
 
@@ -76,13 +82,20 @@ _USUAL = {"pgd": "-20", "mim": "-20", "square": "-5000"} | dict.fromkeys(
 )
 
 
+_LINF_ONLY = {("torchattacks", "fgsm"), ("torchattacks", "mim")}
+
+
 class _Context:
     """What the attacks of all libraries are made from."""
 
-    def __init__(self, network, shape, epsilon, num_classes, seed):
+    def __init__(self, network, shape, epsilon, norm, num_classes, seed):
         self.network = network
         self.shape = shape
         self.epsilon = epsilon
+        self.norm = norm
+        # As ART, Foolbox and torchattacks call it.
+        self.order = {"linf": np.inf, "l2": 2}[norm]
+        self.prefix = {"linf": "Linf", "l2": "L2"}[norm]
         self.num_classes = num_classes
         self.seed = seed
 
@@ -106,7 +119,7 @@ def _foolbox(make):
     def build(context, steps):
         import foolbox
 
-        attack = make(foolbox.attacks, steps)
+        attack = make(foolbox.attacks, context, steps)
         model = foolbox.PyTorchModel(
             context.network, bounds=(0, 1), device="cpu"
         )
@@ -158,6 +171,7 @@ def _art_apgd(loss_type: str) -> Callable:
         lambda evasion, context, steps: evasion.AutoProjectedGradientDescent(
             context.art_classifier,
             eps=context.epsilon,
+            norm=context.order,
             eps_step=2 * context.epsilon,
             max_iter=steps,
             nb_random_init=1,
@@ -169,27 +183,30 @@ def _art_apgd(loss_type: str) -> Callable:
 
 _ATTACKS = {
     ("foolbox", "fgsm"): _foolbox(
-        lambda attacks, steps: attacks.LinfFastGradientAttack()
+        lambda attacks, context, steps: getattr(
+            attacks, f"{context.prefix}FastGradientAttack"
+        )()
     ),
     ("foolbox", "pgd"): _foolbox(
-        lambda attacks, steps: attacks.LinfProjectedGradientDescentAttack(
-            rel_stepsize=0.25, steps=steps, random_start=True
-        )
+        lambda attacks, context, steps: getattr(
+            attacks, f"{context.prefix}ProjectedGradientDescentAttack"
+        )(rel_stepsize=0.25, steps=steps, random_start=True)
     ),
     ("foolbox", "mim"): _foolbox(
-        lambda attacks, steps: attacks.LinfMomentumIterativeFastGradientMethod(
-            momentum=1.0, rel_stepsize=0.25, steps=steps, random_start=True
-        )
+        lambda attacks, context, steps: getattr(
+            attacks, f"{context.prefix}MomentumIterativeFastGradientMethod"
+        )(momentum=1.0, rel_stepsize=0.25, steps=steps, random_start=True)
     ),
     ("art", "fgsm"): _art(
         lambda evasion, context, steps: evasion.FastGradientMethod(
-            context.art_classifier, eps=context.epsilon
+            context.art_classifier, norm=context.order, eps=context.epsilon
         )
     ),
     ("art", "pgd"): _art(
         lambda evasion, context, steps: evasion.ProjectedGradientDescentPyTorch(
             context.art_classifier,
             eps=context.epsilon,
+            norm=context.order,
             eps_step=context.epsilon / 4,
             max_iter=steps,
             num_random_init=1,
@@ -200,6 +217,7 @@ _ATTACKS = {
         lambda evasion, context, steps: evasion.MomentumIterativeMethod(
             context.art_classifier,
             eps=context.epsilon,
+            norm=context.order,
             eps_step=context.epsilon / 4,
             decay=1.0,
             max_iter=steps,
@@ -212,6 +230,7 @@ _ATTACKS = {
         lambda evasion, context, steps: evasion.SquareAttack(
             context.art_classifier,
             eps=context.epsilon,
+            norm=context.order,
             max_iter=steps,
             p_init=0.8,
             verbose=False,
@@ -223,7 +242,9 @@ _ATTACKS = {
         )
     ),
     ("torchattacks", "pgd"): _torchattacks(
-        lambda library, context, steps: library.PGD(
+        lambda library, context, steps: getattr(
+            library, {"linf": "PGD", "l2": "PGDL2"}[context.norm]
+        )(
             context.network,
             eps=context.epsilon,
             alpha=context.epsilon / 4,
@@ -243,6 +264,7 @@ _ATTACKS = {
     ("torchattacks", "apgd-ce"): _torchattacks(
         lambda library, context, steps: library.APGD(
             context.network,
+            norm=context.prefix,
             eps=context.epsilon,
             steps=steps,
             loss="ce",
@@ -252,6 +274,7 @@ _ATTACKS = {
     ("torchattacks", "apgd-t"): _torchattacks(
         lambda library, context, steps: library.APGDT(
             context.network,
+            norm=context.prefix,
             eps=context.epsilon,
             steps=steps,
             n_classes=context.num_classes,
@@ -261,6 +284,7 @@ _ATTACKS = {
     ("torchattacks", "fab-t"): _torchattacks(
         lambda library, context, steps: library.FAB(
             context.network,
+            norm=context.prefix,
             eps=context.epsilon,
             steps=steps,
             multi_targeted=True,
@@ -271,6 +295,7 @@ _ATTACKS = {
     ("torchattacks", "square"): _torchattacks(
         lambda library, context, steps: library.Square(
             context.network,
+            norm=context.prefix,
             eps=context.epsilon,
             n_queries=steps,
             seed=context.seed,
@@ -279,6 +304,7 @@ _ATTACKS = {
     ("torchattacks", "autoattack"): _torchattacks(
         lambda library, context, steps: library.AutoAttack(
             context.network,
+            norm=context.prefix,
             eps=context.epsilon,
             n_classes=context.num_classes,
             seed=context.seed,

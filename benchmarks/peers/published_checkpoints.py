@@ -69,7 +69,7 @@ def main() -> None:
             if len(rows):
                 x, y = images[rows], labels[rows]
                 x_adv = attack(x, y).detach()
-                strength.check(x, x_adv, epsilon)
+                strength.check(x, x_adv, {"epsilon": epsilon})
                 standing[rows] = (strength.predict(network, x_adv) == y).numpy()
             print(f"    after {part}: {standing.sum()}", flush=True)
         np.savez(options.folder / f"{name}.torch.npz", standing=standing)

@@ -48,8 +48,8 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run(attack, network, images, labels, *, epsilon, options) -> tuple:
-    """Returns whether each example withstands, and the largest |delta|.
+def run(attack, network, images, labels, *, details, options) -> tuple:
+    """Returns whether each example withstands, and the largest distance.
 
     Where time runs out, for the examples before the first one not attacked.
     """
@@ -62,19 +62,25 @@ def run(attack, network, images, labels, *, epsilon, options) -> tuple:
             return robust[: rows[0]], largest
         x, y = images[rows], labels[rows]
         x_adv = attack(x, y).detach()
-        check(x, x_adv, epsilon)
-        largest = max(largest, (x_adv - x).abs().max().item())
+        check(x, x_adv, details)
+        largest = max(largest, distance(x, x_adv, details))
         robust[rows] = (predict(network, x_adv) == y).numpy()
     return robust, largest
 
 
-def check(x, x_adv, epsilon, slack=1e-5) -> None:
+def distance(x, x_adv, details) -> float:
+    """Returns the largest distance of a batch, in the norm of the weights."""
+    order = {"linf": float("inf"), "l2": 2}[details.get("norm", "linf")]
+    return (x_adv - x).flatten(1).norm(order, dim=1).max().item()
+
+
+def check(x, x_adv, details, slack=1e-5) -> None:
     """Raises an error for an image outside the ball or the pixel range."""
-    distance = (x_adv - x).abs().max().item()
+    largest, epsilon = distance(x, x_adv, details), details["epsilon"]
     low, high = x_adv.min().item(), x_adv.max().item()
-    if not (distance <= epsilon + slack and -slack <= low <= high <= 1 + slack):
+    if not (largest <= epsilon + slack and -slack <= low <= high <= 1 + slack):
         raise ValueError(
-            f"The attack left the threat model: |delta| up to {distance}, "
+            f"The attack left the threat model: a distance of {largest}, "
             f"epsilon {epsilon}, pixels in [{low}, {high}]."
         )
 
@@ -121,7 +127,7 @@ def main() -> None:
             f"images in {options.weights}. Received: {count}"
         )
     images, labels = exported.inputs[0][:count], exported.labels[:count]
-    names = libraries.names()
+    names = libraries.names(details.get("norm", "linf"))
     if options.attacks != "all":
         names = options.attacks.split(",")
     path = pathlib.Path(options.weights).with_suffix("")
@@ -151,6 +157,7 @@ def main() -> None:
             name,
             network,
             shape=images.shape[1:],
+            norm=details.get("norm", "linf"),
             epsilon=details["epsilon"],
             num_classes=details["settings"]["num_classes"],
             seed=options.seed,
@@ -161,7 +168,7 @@ def main() -> None:
             network,
             images,
             labels,
-            epsilon=details["epsilon"],
+            details=details,
             options=options,
         )
         seconds = time.perf_counter() - begin

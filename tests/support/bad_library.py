@@ -231,7 +231,7 @@ ROWS = {
     ),
     "a dataset of dicts": (
         lambda f: data.as_arrays(tf.data.Dataset.from_tensors({"a": 1})),
-        "must yield",
+        "must have one field out of",
     ),
     "a dataset without an element": (
         lambda f: data.as_arrays(tf.data.Dataset.from_tensors(GOOD).take(0)),
@@ -310,17 +310,17 @@ ROWS = {
         lambda f: attack(np.full_like(GOOD[0], np.nan)),
         "must be finite and lie in",
     ),
-    "an attack on uint8": (
-        lambda f: attack(GOOD[0].astype("uint8")),
-        "divide them by 255 first",
+    "an attack on integers": (
+        lambda f: attack(GOOD[0].astype("int32")),
+        "must be floats .* or uint8 .*dtype=int32",
     ),
     "an attack on one image": (
         lambda f: attack(GOOD[0][0], 0),
         "is the data set batched",
     ),
-    "an attack with one-hot labels": (
-        lambda f: attack(y=np.eye(10)[:5]),
-        "Labels must be integers",
+    "an attack with labels of several classes": (
+        lambda f: attack(y=np.ones([5, 10])),
+        "add up to 1 in each row",
     ),
     "an attack with a label too large": (
         lambda f: attack(y=GOOD[1] + 6),
@@ -369,7 +369,7 @@ ROWS = {
     ),
     "an evaluation file with other letters": (
         lambda f: evaluation_files.read(f / "letters.json"),
-        "letters.json: This is no evaluation",
+        "letters.json: `outcomes` must hold the letters",
     ),
     "an evaluation file with lost verdicts": (
         lambda f: evaluation_files.read(f / "lost.json"),

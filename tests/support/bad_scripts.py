@@ -292,7 +292,8 @@ ROWS = {
             "--data_dir={f}/tfds",
             "--attacks=fgsm",
         ],
-        r"to have value 1, but received input with shape \(\d+, 4, 4, 3\)",
+        r"takes images of shape \(8, 8, 1\). Received: images of shape "
+        r"\(4, 4, 3\)",
     ),
     "a comparison with nothing": (
         ["evaluate", "--compare={f}/other seed.json"],

@@ -1,8 +1,20 @@
-"""Counts the operations that a graph's results need."""
+"""Counts the operations that a graph's results need, or does without one."""
+
+import contextlib
 
 import tensorflow as tf
 
 from adt_tf import seeds
+
+
+@contextlib.contextmanager
+def run_eagerly():
+    """A block without graphs: what is called once is not worth a trace."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def reachable_kinds(function: tf.types.experimental.ConcreteFunction):

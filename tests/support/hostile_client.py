@@ -59,6 +59,21 @@ def png_that_claims(width, height, rows=b"\0" * 1000):
     )
 
 
+def png_with_texts(count):
+    """A good image with texts of 8 MB each, which take long to unpack."""
+
+    def chunk(name, content):
+        return (
+            struct.pack(">I", len(content))
+            + name
+            + content
+            + struct.pack(">I", zlib.crc32(name + content))
+        )
+
+    text = chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(7_900_000), 9))
+    return PNG[:33] + text * count + PNG[33:]
+
+
 def jpeg_that_claims(width, height):
     file = bytearray(encoded("JPEG"))
     frame = file.index(b"\xff\xc0")
@@ -124,6 +139,12 @@ KINDS = {
     "a bomb that is whole": ("bytes", [LARGE], REFUSAL),
     "a JPEG bomb": ("bytes", [jpeg_that_claims(50_000, 50_000)], REFUSAL),
     "a negative size": ("bytes", [png_that_claims(2**32 - 1, 8)], REFUSAL),
+    "too many": ("default", floats(4097, *SIZE), REFUSAL),
+    "too many, uint8": ("uint8", np.zeros([4097, *SIZE], "u1"), REFUSAL),
+    "too many files": ("bytes", [PNG] * 4097, REFUSAL),
+    "a file with texts": ("bytes", [png_with_texts(2)], ANSWER),
+    "a bomb of texts": ("bytes", [png_with_texts(950)], REFUSAL),
+    "a long file": ("bytes", [PNG + bytes(200_000)], REFUSAL),
     "no size": ("bytes", [png_that_claims(0, 0)], REFUSAL),
     **{
         f"a damaged {name}, {seed}": ("bytes", [damaged(file, seed)], EITHER)

@@ -19,6 +19,14 @@ def make_linear(shape=(4, 4, 1), num_classes=3, seed=0):
     return model
 
 
+def make_binary():
+    """A classifier of one logit z, and the same with the logits [0, z]."""
+    one, two = make_linear(num_classes=1), make_linear(num_classes=2)
+    kernel, bias = one.get_weights()
+    two.set_weights([np.pad(kernel, ((0, 0), (1, 0))), np.pad(bias, (1, 0))])
+    return one, two
+
+
 def make_convolutional(seed=0):
     layers = keras.layers
     model = keras.Sequential(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from adt_tf import gradients, objectives, seeds, threat_models
+from adt_tf import checks, gradients, objectives, seeds, threat_models
 from adt_tf.attacks.base import PointAttack, Progress, Strongest
 from adt_tf.objectives import (
     Objective,
@@ -146,6 +146,7 @@ class APGD(PointAttack):
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the strongest image met."""
+        y = checks.classes_of(y)
         progress = self._start(classifier, x, y, seed, part)
         progress = self._climb(
             classifier, x, y, progress, self.length, seed, jit_compile
@@ -181,7 +182,6 @@ class APGD(PointAttack):
     def _start(self, classifier, x, y, seed, part):
         part = tf.cast(part, tf.int32)
         clean = _logits(classifier, x)
-        _check_classes(clean)
         step, targets = tf.constant(0), {}
         if self.num_targets:
             targets = {"target": _target(clean, y, part)}
@@ -413,15 +413,6 @@ def _target(clean: tf.Tensor, y: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
     wrong = tf.where(is_true, clean.dtype.min, clean)
     ranked = tf.argsort(wrong, direction="DESCENDING", stable=True)
     return tf.gather(ranked, tf.minimum(part, classes - 2), axis=1)
-
-
-def _check_classes(logits: tf.Tensor) -> None:
-    if logits.shape[-1] < 2:
-        raise ValueError(
-            "The classifier must have at least two classes. Received: logits "
-            f"of shape {tuple(logits.shape)}; for two classes end it with "
-            "`Dense(2)`."
-        )
 
 
 def _wide(values: tf.Tensor, images: tf.Tensor) -> tf.Tensor:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from adt_tf import gradients, threat_models
+from adt_tf import checks, gradients, threat_models
 from adt_tf.attacks.base import (
     PointAttack,
     Progress,
@@ -79,6 +79,9 @@ class FAB(PointAttack):
     2
     """
 
+    #: A gradient, and a look at where the step leads.
+    passes_per_step = 2
+
     def __init__(
         self,
         threat_model: ThreatModel,
@@ -138,6 +141,7 @@ class FAB(PointAttack):
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the closest point, projected where it is not in the ball."""
         del seed
+        y = checks.classes_of(y)
         closest, _ = self.closest(
             classifier, x, y, part=part, jit_compile=jit_compile
         )
@@ -239,11 +243,6 @@ class FAB(PointAttack):
 
     def _target(self, clean, y, part):
         classes = clean.shape[-1]
-        if classes is None or classes < 2:
-            raise ValueError(
-                "The classifier must have two classes or more, for there to "
-                f"be a wrong one. Received: logits of shape {clean.shape}"
-            )
         is_true = tf.one_hot(y, classes, True, False)
         others = tf.where(is_true, clean.dtype.min, clean)
         ranked = tf.math.top_k(others, classes - 1).indices
@@ -301,7 +300,7 @@ def fab_t(
 
 
 def _logits(classifier: Any, x: tf.Tensor) -> tf.Tensor:
-    return tf.cast(classifier(x, training=False), tf.float32)
+    return checks.as_logits(classifier(x, training=False), classifier)
 
 
 def _wide(condition: tf.Tensor, x: tf.Tensor) -> tf.Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import objectives, seeds, threat_models
+from adt_tf import checks, objectives, seeds, threat_models
 from adt_tf.attacks.base import (
     PointAttack,
     Progress,
@@ -114,10 +114,16 @@ class Square(PointAttack):
         """The number of proposals: the first query is that of the start."""
         return self.num_queries - 1
 
+    @property
+    def passes(self) -> int:
+        """The number of queries."""
+        return self.num_queries
+
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the best image after at most `num_queries` queries."""
         del part
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+        y = checks.classes_of(y)
         best = self._start(classifier, x, y, seed)
         steps = (tf.constant(0), tf.constant(self.length))
         best = self._search(classifier, x, y, best, steps, seed, jit_compile)
@@ -222,7 +228,7 @@ class Square(PointAttack):
 
 def _seen(classifier: Any, x_adv: tf.Tensor, y: tf.Tensor) -> Strongest:
     """Queries the classifier; the loss of what it returns is the margin."""
-    logits = tf.cast(classifier(x_adv, training=False), tf.float32)
+    logits = checks.as_logits(classifier(x_adv, training=False), classifier)
     wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
     margin = objectives.margin_of(logits, y)
     return Strongest(x_adv, wrong, margin)

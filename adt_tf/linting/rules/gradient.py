@@ -20,6 +20,15 @@ _TINY = 1e-8
 # Share of pixels whose gradient 16 bits may lose.
 _MOST_LOST = 0.01
 
+_FLAT = (
+    "The classifier itself is flat there (quantised, saturated or detached "
+    "input): attack through a smooth stand-in, or by queries alone."
+)
+_UNDERFLOW = (
+    "The loss underflows on logits this large: attack the margin "
+    "(`attacks.cw`) or logits divided by a number, and do not report "
+    "cross-entropy attacks alone."
+)
 _NO_GRADIENT = (
     "skipped",
     "The classifier has no input gradient.",
@@ -36,6 +45,7 @@ def differentiable(subject: Subject) -> Verdict:
             "Something on the way (rounding, argmax, NumPy, stop_gradient) "
             "has no derivative: attack through a smooth stand-in (BPDA), or "
             "by queries alone, and believe no gradient-based attack.",
+            "no input gradient on 100 % of the examples",
         )
     return "pass", "The loss has a gradient in the image.", ""
 
@@ -53,6 +63,8 @@ def finite_gradients(subject: Subject) -> Verdict:
         "Find the operation (square root or logarithm at 0, a norm of "
         "zeros) with `tf.debugging.enable_check_numerics()` and keep it away "
         "from that point: a gradient of NaN moves no attack.",
+        f"NaN or infinite input gradient on {_share(broken, gradients)} of the "
+        "examples",
     )
 
 
@@ -79,24 +91,19 @@ def vanishing_gradients(subject: Subject) -> Verdict:
         f"{int(tiny.sum())} of {len(zero)} examples; on {flat} the margin's "
         "is zero as well."
     )
-    if 2 * flat > zero.sum():
-        advice = (
-            "The classifier itself is flat there (quantised, saturated or "
-            "detached input): attack through a smooth stand-in, or by queries "
-            "alone."
-        )
-    else:
-        advice = (
-            "The loss underflows on logits this large: attack the margin "
-            "(`attacks.cw`) or logits divided by a number, and do not report "
-            "cross-entropy attacks alone."
-        )
-    status = "pass"
+    status, advice = "pass", ""
     if zero.any() or np.mean(tiny) > _MOST_TINY:
         status = "warn"
+        advice = (
+            "Where the gradient is zero, attacks on the cross-entropy are "
+            "blind, and where it is tiny those that do not take its sign are "
+            "slow: report one on the margin (`attacks.cw`) beside them."
+        )
     if np.mean(zero) > _MOST_ZERO:
         status = "fail"
-    return status, evidence, advice
+        advice = _FLAT if 2 * flat > zero.sum() else _UNDERFLOW
+    brief = f"zero input gradient on {_share(zero.sum(), zero)} of the examples"
+    return status, evidence, advice, brief
 
 
 def precision(subject: Subject) -> Verdict:
@@ -109,9 +116,13 @@ def precision(subject: Subject) -> Verdict:
         "Evaluate in float32: build the model with the dtype policy "
         "'float32' and load the same weights."
     )
+    cautious = (
+        "Evaluate in float32 once, with the same weights, to see that the "
+        "numbers stay: 16 bits may still cost an attack its last steps."
+    )
     gradients, margin = subject.gradients(), subject.gradients("margin")
     if gradients is None or margin is None:
-        return "warn", f"{evidence}.", advice
+        return "warn", f"{evidence}.", cautious
     # The margin's gradient is not scaled down by a small probability, so
     # where it lives on and the cross-entropy's is 0, the latter underflowed.
     alive = margin != 0
@@ -120,11 +131,17 @@ def precision(subject: Subject) -> Verdict:
         f"; {100 * lost:.1f} % of the pixels lose their cross-entropy "
         "gradient to underflow."
     )
-    return "fail" if lost > _MOST_LOST else "warn", evidence, advice
+    if lost > _MOST_LOST:
+        return "fail", evidence, advice
+    return "warn", evidence, cautious
 
 
 def _flat(gradients: np.ndarray) -> np.ndarray:
     return gradients.reshape(len(gradients), -1)
+
+
+def _share(count: int, examples: np.ndarray) -> str:
+    return f"{100 * count / len(examples):.0f} %"
 
 
 CHECKS = {

@@ -38,7 +38,8 @@ def randomness(subject: Subject) -> Verdict:
         "random by design must be attacked through the average of many "
         "gradients, and counted over many calls."
     )
-    first, again = (subject.measured_gradients("margin") for _ in range(2))
+    first = subject.gradients("margin")
+    again = subject.measured_gradients("margin")
     moved = 0.0
     if first is not None and again is not None:
         norms = np.sqrt(np.sum(first**2, axis=(1, 2, 3)))
@@ -47,7 +48,8 @@ def randomness(subject: Subject) -> Verdict:
         moved = float(np.mean(change > 0.01 * norms))
         evidence += f", gradients on {100 * moved:.1f} %"
     status = "fail" if noise > _tolerance(subject) or moved > 0.05 else "pass"
-    return status, f"{evidence}.", advice
+    brief = "its outputs or gradients are random"
+    return status, f"{evidence}.", advice, brief
 
 
 def batch_independence(subject: Subject) -> Verdict:
@@ -83,6 +85,7 @@ def batch_independence(subject: Subject) -> Verdict:
         "Run batch normalisation with its moving statistics "
         "(`training=False`) and take no mean over the batch: otherwise an "
         "attack on one example is an attack on its neighbours too.",
+        "its outputs depend on the rest of the batch",
     )
 
 

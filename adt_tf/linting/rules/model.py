@@ -18,6 +18,12 @@ from adt_tf.linting.counts import SIGNIFICANCE, at_least
 from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 
+# Means and standard deviations of the channels.
+_IMAGENET = (
+    np.array([0.485, 0.456, 0.406], np.float32),
+    np.array([0.229, 0.224, 0.225], np.float32),
+)
+
 
 def accuracy(subject: Subject) -> Verdict:
     """Natural accuracy above chance, and above the most frequent class's."""
@@ -34,21 +40,21 @@ def accuracy(subject: Subject) -> Verdict:
         "preprocessing (see `input_range`): robustness at chance level means "
         "nothing."
     )
-    for level, status in ((chance, "fail"), (most_frequent, "warn")):
-        if at_least(right, n, level) >= SIGNIFICANCE:
-            return status, evidence, advice
+    if at_least(right, n, chance) >= SIGNIFICANCE:
+        return "fail", evidence, advice
+    if at_least(right, n, most_frequent) >= SIGNIFICANCE:
+        advice = (
+            "It may have learnt no more than how frequent the classes are: "
+            "look at the accuracy of each class, and evaluate on as many "
+            "examples of each."
+        )
+        return "warn", evidence, advice
     return "pass", evidence, advice
 
 
 def input_range(subject: Subject) -> Verdict:
     """Images in [0, 1] are what the classifier expects."""
-    x = subject.images
-    mean, deviation = (f(x, axis=(0, 1, 2)) for f in (np.mean, np.std))
-    others = {
-        "255 * x": 255 * x,
-        "2 * x - 1": 2 * x - 1,
-        "(x - mean) / std": (x - mean) / np.maximum(deviation, 1e-6),
-    }
+    others = _scalings(subject.images)
     plain = subject.correct
     right = {
         name: subject.predict(other.astype(np.float32)).argmax(-1)
@@ -84,7 +90,8 @@ def input_range(subject: Subject) -> Verdict:
         "remove a normalisation that the images go through twice."
     )
     if p < SIGNIFICANCE / len(others) and gained - lost > 0.02 * len(plain):
-        return "fail", evidence, advice
+        brief = f"it expects {best}, not images x in [0, 1]"
+        return "fail", evidence, advice, brief
     # 1/127.5 is the largest scale in use for pixels of 0..255.
     if scales and 0 < abs(scale) < 1 / 100:
         return (
@@ -92,8 +99,23 @@ def input_range(subject: Subject) -> Verdict:
             evidence,
             "Images in [0, 1] are scaled down once more: remove the Rescaling "
             "layer, or put `Rescaling(255.0)` before it.",
+            f"its Rescaling layers multiply images in [0, 1] by {scale:.2g}",
         )
     return "pass", evidence, advice
+
+
+def _scalings(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Images in the ranges that classifiers are usually trained on."""
+    mean, deviation = (f(x, axis=(0, 1, 2)) for f in (np.mean, np.std))
+    scaled = {
+        "255 * x": 255 * x,
+        "2 * x - 1": 2 * x - 1,
+        "(x - mean) / std": (x - mean) / np.maximum(deviation, 1e-6),
+    }
+    if x.shape[-1] == 3:
+        mean, deviation = _IMAGENET
+        scaled["(x - mean) / std of ImageNet"] = (x - mean) / deviation
+    return scaled
 
 
 def logits(subject: Subject) -> Verdict:
@@ -114,9 +136,11 @@ def logits(subject: Subject) -> Verdict:
             "Check the weights: did training diverge?",
         )
     if bool(checks.looks_like_softmax(tf.constant(outputs))):
-        return "fail", f"{evidence} and every row sums to one.", advice
+        evidence += " and every row sums to one."
+        return "fail", evidence, advice, "its outputs are probabilities"
     if low >= 0 and high <= 1:
-        return "fail", f"{evidence}, as probabilities do.", advice
+        evidence += ", as probabilities do."
+        return "fail", evidence, advice, "its outputs are probabilities"
     return "pass", f"{evidence}; rows do not sum to one.", advice
 
 

@@ -23,7 +23,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
         result = convergence.measure_convergence(
             {run: study.classifier(run, seed)},
             study.images("figure6", run),
-            attacks.exp(study.epsilon(run), num_steps=_CONVERGENCE_STEPS),
+            attacks.exp(study.threat_model(run), num_steps=_CONVERGENCE_STEPS),
             verbose=True,
         )
         return {

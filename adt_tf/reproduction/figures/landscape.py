@@ -21,7 +21,9 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
     def surfaces():
         x, y = data.as_arrays(study.images("figure2", first))
         result = loss_surface.measure_loss_surfaces(
-            study.classifiers(rows), (x[0], y[0]), epsilon=study.epsilon(first)
+            study.classifiers(rows),
+            (x[0], y[0]),
+            epsilon=study.threat_model(first),
         )
         return fields_of(result)
 

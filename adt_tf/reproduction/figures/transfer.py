@@ -23,7 +23,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
             transfer.measure_transfer(
                 study.classifiers(rows),
                 study.images("figure4", first),
-                attacks.get(attack, study.epsilon(first)),
+                attacks.get(attack, study.threat_model(first)),
                 verbose=True,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from adt_tf.reproduction import (
     documents,
     paired_differences,
     paper_numbers,
+    released,
 )
 from adt_tf.reproduction.study import Study
 from adt_tf.reproduction.target import Target
@@ -35,6 +36,7 @@ COLUMNS = {
     **{f"SPSA-{n}": f"spsa-{n}" for n in (256, 512, 1024, 2048)},
 }
 _MISSING = "-"
+_AUTOATTACK = "AutoAttack"
 
 
 def write(study: Study, name: str, target: Target) -> None:
@@ -61,6 +63,13 @@ def write(study: Study, name: str, target: Target) -> None:
         ]
         for label, run in rows.items()
     }
+    others = _released(study, target, columns)
+    # Trained here or not: a row of its own file is the paper's row.
+    accuracies |= {
+        label: [row]
+        for label, row in others.items()
+        if label in target.rows and target.rows[label] is None
+    }
     body = []
     for label in target.rows:
         ours = [
@@ -78,6 +87,7 @@ def write(study: Study, name: str, target: Target) -> None:
     lines += ["", *_reading(study, protocol), *_notes(target)]
     compared, values = _compared(study, target, protocol, rows)
     lines += compared
+    lines += _released_lines(study, columns, others, theirs)
     lines += ["", "Measured by:", ""]
     lines += [
         f"- `{attack_runs.command(study, run, seed, target.protocol)}`"
@@ -96,8 +106,57 @@ def write(study: Study, name: str, target: Target) -> None:
             "accuracy": accuracies,
             "paper": {label: theirs[label] for label in target.rows},
             "compared": values,
+            "released": others,
         },
     )
+
+
+def _released(
+    study: Study, target: Target, columns: Sequence[str]
+) -> dict[str, dict[str, dict[str, float] | None]]:
+    """Returns the accuracies of released models, AutoAttack's among them."""
+    if not target.takes_released:
+        return {}
+    return {
+        row: {
+            **_of_columns(
+                released.report(study, file, "paper"),
+                study.scale.protocols["paper"].attacks,
+                columns,
+            ),
+            _AUTOATTACK: _of_columns(
+                released.report(study, file, "autoattack"),
+                released.attacks_of(study, "autoattack"),
+                [ROBUST],
+            )[ROBUST],
+        }
+        for row, file in released.find(study.released).items()
+    }
+
+
+def _released_lines(study, columns, others, theirs) -> list[str]:
+    """Returns a table of the released models, and where they come from."""
+    if not others:
+        return []
+    body = []
+    for row, accuracies in others.items():
+        cells = [_cell([accuracies[c]]) for c in (*columns, _AUTOATTACK)]
+        body.append([row, *cells])
+        numbers = [f"*{theirs[row][column]:.2f}*" for column in columns]
+        body.append(["*paper*", *numbers, _MISSING])
+    files = released.find(study.released)
+    return [
+        "",
+        "Models that others released, as they are:",
+        "",
+        *documents.markdown_table(["model", *columns, _AUTOATTACK], body),
+        "",
+        *(
+            f"- {row}: {file.name}, SHA-256 {released.fingerprint(file)}; "
+            f"`{released.command(study, file, 'paper')}`"
+            for row, file in files.items()
+        ),
+    ]
 
 
 def _accuracies(
@@ -105,7 +164,12 @@ def _accuracies(
 ) -> dict[str, dict[str, float] | None]:
     """For each column the accuracy and its interval in %, or None."""
     report = attack_runs.report(study, run, seed, protocol)
-    attacks = study.scale.protocols[protocol].attacks
+    return _of_columns(report, study.scale.protocols[protocol].attacks, columns)
+
+
+def _of_columns(
+    report: evaluation.Report, attacks: Iterable[str], columns: Sequence[str]
+) -> dict[str, dict[str, float] | None]:
     # The report has the attacks' full names, in the protocol's order.
     names = dict(zip(attacks, list(report.outcomes)[1:], strict=True))
     shares = report.accuracy | {ROBUST: report.robust_accuracy}

@@ -25,6 +25,7 @@ def load(
     architecture: str | None = None,
     *,
     input_shape: Sequence[int] | None = None,
+    num_classes: int | None = None,
     normalization: Normalization | None = None,
     entry: str | None = None,
 ) -> keras.Model:
@@ -36,6 +37,8 @@ def load(
         architecture: Name of the architecture, or None to tell it from the
             names in the file; an `.onnx` file needs none.
         input_shape: Shape of an image, or None for the architecture's usual.
+        num_classes: Number of logits of Keras' own weights, or None for the
+            architecture's usual; other weights tell it.
         normalization: Mean and standard deviation of each channel, or None
             for what the file or the architecture has.
         entry: Name of the entry that holds the state dict, where the file has
@@ -43,7 +46,7 @@ def load(
     """
     path = pathlib.Path(path)
     if keras_weights.is_hdf5(path):
-        return _from_keras(path, architecture, input_shape)
+        return _from_keras(path, architecture, input_shape, num_classes)
     if path.suffix == ".onnx":
         if architecture is not None or normalization is not None:
             raise ValueError(
@@ -64,14 +67,15 @@ def load(
         raise ValueError(f"Cannot load {path}: {error}") from error
 
 
-def _from_keras(path, architecture, input_shape):
+def _from_keras(path, architecture, input_shape, num_classes):
     if architecture is None:
         raise ValueError(
             f"{path} has weights without a model: pass architecture=..., a "
             "name of `adt_tf.networks.get`, or fill a model of your own with "
             "`adt_tf.transplant(path, keras_model)`."
         )
-    settings = {} if input_shape is None else {"input_shape": input_shape}
+    settings = {"input_shape": input_shape, "num_classes": num_classes}
+    settings = {k: v for k, v in settings.items() if v is not None}
     model = networks.get(architecture, **settings)
     keras_weights.load(path, model)
     return model

@@ -1,0 +1,185 @@
+"""The logits among what a classifier returns.
+
+    logits = as_logits(classifier(images, training=False), classifier)
+    num_classes(classifier)         # None where that is not known yet
+
+A classifier returns logits [batch, classes], alone or among other outputs
+under the name "logits". One logit z, of a classifier that tells two classes
+apart by a sigmoid, stands for the two logits [0, z].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from adt_tf.checks import arguments
+from adt_tf.checks.failures import require
+
+SOFTMAX_MESSAGE = (
+    "The classifier must return logits, but its outputs look like softmax "
+    "probabilities (each row is non-negative and sums to one). Attacks on "
+    "probabilities are too weak and flatter the model: remove the softmax, "
+    "for instance `Dense(num_classes)` without an activation."
+)
+_NAME = "logits"
+
+
+def as_logits(outputs: Any, classifier: Any = None) -> tf.Tensor:
+    """Returns float32 logits, at least two for each image.
+
+    Args:
+        outputs: What a classifier returned.
+        classifier: The classifier, whose `output_names` tell the outputs of a
+            list apart.
+
+    Example:
+
+    >>> one, two = tf.constant([[3.0]]), tf.constant([[1.0, 2.0]])
+    >>> as_logits({"logits": two, "features": one}).numpy()
+    array([[1., 2.]], dtype=float32)
+    >>> as_logits(one).numpy()
+    array([[0., 3.]], dtype=float32)
+    """
+    logits = tf.cast(named_logits(outputs, classifier), tf.float32)
+    if logits.shape.rank == 2 and logits.shape[-1] == 1:
+        return tf.concat([tf.zeros_like(logits), logits], axis=-1)
+    return logits
+
+
+def num_classes(classifier: Any) -> int | None:
+    """Returns how many classes a Keras model has, or None where unknown."""
+    size = _output_size(classifier)
+    return size if size is None else max(size, 2)
+
+
+def has_one_logit(classifier: Any) -> bool:
+    """Whether a Keras model is known to return a single logit."""
+    return _output_size(classifier) == 1
+
+
+def _output_size(classifier: Any) -> int | None:
+    shape = getattr(classifier, "output_shape", None)
+    return None if shape is None else named_logits(shape, classifier)[-1]
+
+
+def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
+    """True where every row [..., classes] could be a softmax's output."""
+    total = tf.reduce_sum(logits, axis=-1)
+    return tf.reduce_all(tf.abs(total - 1.0) < 1e-3) & (
+        tf.reduce_min(logits) >= 0.0
+    )
+
+
+def check_classifier(classifier: Any) -> None:
+    """Raises `ValueError` where a Keras model plainly is none to attack.
+
+    It may end in softmax or a sigmoid, take images with channels first, or
+    have several outputs none of which is named. What cannot be called is no
+    classifier at all.
+    """
+    if not callable(classifier):
+        raise arguments.error(
+            "be a Keras model or a function from images to logits",
+            classifier=classifier,
+        )
+    for layer in _layers(classifier):
+        if getattr(layer, "data_format", None) == "channels_first":
+            raise ValueError(
+                "The classifier must take images of shape (batch, height, "
+                "width, channels), but has data_format='channels_first' in "
+                f"its layer {layer.name!r}: build it with 'channels_last'."
+            )
+    classes = num_classes(classifier)
+    if len(getattr(classifier, "outputs", None) or ()) > 1:
+        return
+    *_, last = [None, *_layers(classifier)]
+    activation = getattr(last, "activation", None)
+    if isinstance(last, keras.layers.Softmax) or (
+        activation is keras.activations.softmax
+    ):
+        raise ValueError(SOFTMAX_MESSAGE + f" Its last layer: {last.name!r}.")
+    if classes == 2 and activation is keras.activations.sigmoid:
+        raise ValueError(
+            "The classifier must return logits, but ends in a sigmoid: remove "
+            "it, for instance `Dense(1)` without an activation. Its last "
+            f"layer: {last.name!r}."
+        )
+
+
+def check_answer(classifier: Any, images: np.ndarray) -> None:
+    """Raises `ValueError` where a classifier does not answer with a tensor.
+
+    Args:
+        classifier: Called as `classifier(images, training=False)`.
+        images: One image or several, as floats.
+    """
+    try:
+        shape = tf.TensorShape(getattr(classifier, "input_shape", None))
+    except (TypeError, ValueError):  # of several inputs, or not yet known
+        shape = tf.TensorShape(None)
+    if not shape.is_compatible_with(images.shape):
+        raise ValueError(
+            f"The classifier takes images of shape {tuple(shape[1:])}. "
+            f"Received: images of shape {images.shape[1:]}"
+        )
+    try:
+        outputs = classifier(tf.constant(images), training=False)
+    except tf.errors.InvalidArgumentError:
+        return  # It may take batches of another size only.
+    logits = named_logits(outputs, classifier)
+    if not tf.is_tensor(logits):
+        raise ValueError(
+            "The classifier must return a TensorFlow tensor, through which "
+            "gradients flow. Received: "
+            f"{type(logits).__name__}; compute with TensorFlow or Keras, not "
+            "with NumPy."
+        )
+
+
+def assert_logits(logits: tf.Tensor) -> tf.Tensor:
+    """Returns the logits, or fails in the graph where they are softmax's."""
+    return require(~looks_like_softmax(logits), SOFTMAX_MESSAGE, then=logits)
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    """Yields the layers of a model in order, those of inner models too."""
+    for layer in getattr(model, "layers", None) or ():
+        yield layer
+        yield from _layers(layer)
+
+
+def named_logits(outputs: Any, classifier: Any) -> Any:
+    """Returns the one output as it is, or that which is named "logits".
+
+    Args:
+        outputs: Tensors, or their shapes.
+        classifier: Knows the names of outputs in a list.
+    """
+    if isinstance(outputs, Mapping):
+        named = dict(outputs)
+    elif isinstance(outputs, list | tuple) and not _is_shape(outputs):
+        names = getattr(classifier, "output_names", None) or ()
+        if len(names) != len(outputs):
+            names = range(len(outputs))
+        named = dict(zip(names, outputs, strict=True))
+    else:
+        return outputs
+    if len(named) == 1:
+        (output,) = named.values()
+        return output
+    if _NAME in named:
+        return named[_NAME]
+    raise ValueError(
+        "The classifier must name one of its outputs 'logits', if it has "
+        f"several. Received: outputs {list(named)}; choose one with "
+        "`keras.Model(model.inputs, model.outputs[0])`."
+    )
+
+
+def _is_shape(value: Any) -> bool:
+    return all(size is None or isinstance(size, int) for size in value)

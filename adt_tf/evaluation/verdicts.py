@@ -1,0 +1,5 @@
+"""How verdicts on examples are written down."""
+
+NATURAL = "natural"
+ROBUST = "A_rob"
+RIGHT, WRONG, NOT_RUN = 1, 0, -1

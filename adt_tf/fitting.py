@@ -1,0 +1,100 @@
+"""Keras' `fit`, `evaluate` and `predict` with failures in one line.
+
+What a check inside the compiled step finds, such as images beyond their
+bounds, reaches the user as one `ValueError`. A step that is not finite ends
+training as Keras' `TerminateOnNaN` asks, where that is among the callbacks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from adt_tf import checks
+
+_FIT = inspect.signature(keras.Model.fit)
+
+
+class FittedModel(keras.Model):
+    """A Keras model whose steps hold checks, and whose data may be anything.
+
+    Subclasses have a `classifier`.
+    """
+
+    _ends_at_nan = False
+
+    def fit(self, *args: Any, **arguments: Any) -> keras.callbacks.History:
+        """Trains, with the arguments of `keras.Model.fit`."""
+        bound = _FIT.bind(self, *args, **arguments).arguments
+        callbacks = bound.get("callbacks") or ()
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks = tf.nest.flatten(callbacks)
+        else:
+            callbacks = callbacks.callbacks
+        self._ends_at_nan = any(
+            isinstance(c, keras.callbacks.TerminateOnNaN) for c in callbacks
+        )
+        self._build_for(bound.get("x"))
+        return super().fit(*args, **arguments)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes the function that a training step runs."""
+        if force or self.train_function is None:
+            super().make_train_function(force)
+            self.train_function = self._told(self.train_function)
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Makes the function that a step of `evaluate` runs."""
+        if force or self.test_function is None:
+            super().make_test_function(force)
+            self.test_function = _told(self.test_function)
+        return self.test_function
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Makes the function that a step of `predict` runs."""
+        if force or self.predict_function is None:
+            super().make_predict_function(force)
+            self.predict_function = _told(self.predict_function)
+        return self.predict_function
+
+    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Lets a step that is not finite end training where that is asked."""
+        told = _told(function)
+
+        def step(iterator):
+            try:
+                return told(iterator)
+            except ValueError as error:
+                if self._ends_at_nan and str(error).startswith(
+                    checks.NOT_FINITE
+                ):
+                    return {"loss": float("nan")}
+                raise
+
+        return step
+
+    def _build_for(self, x: Any) -> None:
+        """Builds a classifier that has no weights before its first image."""
+        if self.classifier.built:
+            return
+        if isinstance(x, tf.data.Dataset):
+            x = checks.unpack(x.element_spec)[0]
+        elif isinstance(x, keras.utils.PyDataset):
+            x = checks.unpack(x[0])[0]
+        shape = getattr(x, "shape", None)
+        if shape is not None and len(shape) == 4 and None not in shape[1:]:
+            self.classifier(tf.zeros([1, *shape[1:]]), training=False)
+            self.built = True
+
+
+def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+    def step(*args):
+        with checks.failures_told():
+            return function(*args)
+
+    return step

@@ -1,0 +1,164 @@
+"""Models that others have released, measured as the paper measures them.
+
+    adt-reproduce --target=table1 --scale=paper --released=DIR
+
+DIR holds what a user has of these files, in any form that
+`adt_tf.load_classifier` takes and tells the architecture of:
+
+- at_pgd_plus.*: the model of Madry et al., the paper's AT-PGD with a dagger;
+- adt_exp.*, adt_exp_am.*, adt_imp_am.*: the models of the paper's authors.
+
+Each is attacked by the paper's protocol and by AutoAttack. The evaluations lie
+in OUTPUT/released, and are made anew if a file is another one.
+"""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf import evaluation, files
+from adt_tf.reproduction.study import Study
+from adt_tf.runs import (
+    evaluation_files,
+    evaluation_job,
+    evaluation_settings,
+    inputs,
+    protocols,
+)
+from adt_tf.runs.config import Config
+
+#: From the rows of Table 1 to the names of the files, without their endings.
+FILES = {
+    "AT-PGD+": "at_pgd_plus",
+    "ADT-EXP": "adt_exp",
+    "ADT-EXP-AM": "adt_exp_am",
+    "ADT-IMP-AM": "adt_imp_am",
+}
+PROTOCOLS = ("paper", "autoattack")
+
+
+def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
+    """Returns the files that are there, by their rows.
+
+    Args:
+        folder: Directory of the files, or None for none.
+    """
+    if folder is None:
+        return {}
+    paths = sorted(folder.glob("*.*")) if folder.is_dir() else []
+    by_row = {
+        row: [path for path in paths if path.name.split(".")[0] == stem]
+        for row, stem in FILES.items()
+    }
+    for row, candidates in by_row.items():
+        if len(candidates) > 1:
+            raise ValueError(
+                f"--released must hold one file for {row}. Received: "
+                f"{', '.join(path.name for path in candidates)}"
+            )
+    if not any(by_row.values()):
+        raise ValueError(
+            "--released must be a directory with one or more of the files "
+            f"{', '.join(f'{stem}.*' for stem in FILES.values())}. Received: "
+            f"{folder}"
+        )
+    return {row: paths[0] for row, paths in by_row.items() if paths}
+
+
+def attacks_of(study: Study, protocol: str) -> list[str]:
+    """Returns the attacks of a protocol at the scale of a study."""
+    if protocol in study.scale.protocols:
+        return list(study.scale.protocols[protocol].attacks.values())
+    return protocols.attacks_of(protocol)
+
+
+def is_evaluated(study: Study, file: pathlib.Path, protocol: str) -> bool:
+    """Tells whether a file has been measured as the scale asks."""
+    path = _path(study, file, protocol)
+    return path.is_file() and evaluation_settings.is_current(
+        evaluation_files.read(path), _settings(study, file, protocol)
+    )
+
+
+def report(
+    study: Study, file: pathlib.Path, protocol: str
+) -> evaluation.Report:
+    """Returns the verdicts on a file."""
+    return evaluation_files.read(_path(study, file, protocol))["report"]
+
+
+def evaluate(study: Study, file: pathlib.Path, protocol: str) -> None:
+    """Attacks a released model; goes on if interrupted."""
+    config, settings = _config(study), _settings(study, file, protocol)
+    test = study.test_data("at_pgd", 0, settings["test_examples"])
+    classifier = inputs.load_classifier(file, like=test)
+    attacks = evaluation_job.build_attacks(
+        settings["attack_names"],
+        inputs.threat_model(config),
+        test,
+        classifier=classifier,
+        width_factor=study.scale.attack_width_factor,
+    )
+    evaluation_job.assess_experiment(
+        config,
+        classifier,
+        test,
+        attacks,
+        _path(study, file, protocol),
+        attack_epochs=study.scale.attack_epochs,
+        details={
+            "command": command(study, file, protocol),
+            "protocol": protocol,
+            "method": f"{file.name}, released",
+            "network": None,
+            **settings,
+        },
+        independent=settings["independent"],
+    )
+    gc.collect()
+
+
+def command(study: Study, file: pathlib.Path, protocol: str) -> str:
+    """Returns the command that measures the same."""
+    config, settings = _config(study), _settings(study, file, protocol)
+    words = [
+        f"adt-evaluate --model={file} --dataset={config.dataset}",
+        f"--epsilon={config.epsilon!r} --protocol={protocol}",
+        f"--attacks={','.join(settings['attack_names'])}",
+    ]
+    if settings["test_examples"] is not None:
+        words.append(f"--test_examples={settings['test_examples']}")
+    return " ".join(words)
+
+
+def fingerprint(file: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file, or of a SavedModel's graph."""
+    return files.sha256(file / "saved_model.pb" if file.is_dir() else file)
+
+
+def _path(study: Study, file: pathlib.Path, protocol: str) -> pathlib.Path:
+    folder = study.output / "released" / file.name.split(".")[0]
+    return folder / f"evaluation-{protocol}.json"
+
+
+def _config(study: Study) -> Config:
+    """Returns the configuration whose data and epsilon Table 1 has."""
+    return study.config("at_pgd", 0)
+
+
+def _settings(
+    study: Study, file: pathlib.Path, protocol: str
+) -> dict[str, Any]:
+    attacks: Sequence[str] = attacks_of(study, protocol)
+    return evaluation_settings.describe(
+        _config(study),
+        attacks,
+        classifier=fingerprint(file)[:16],
+        test_examples=study.scale.protocols["paper"].test_examples,
+        independent="--independent" in protocols.read(protocol),
+        attack_epochs=study.scale.attack_epochs,
+        attack_width_factor=study.scale.attack_width_factor,
+    )

@@ -1,0 +1,226 @@
+"""Builds the presets in the package: trains, attacks and describes them.
+
+    python benchmarks/build_presets.py                 # make presets
+    python benchmarks/build_presets.py --only=trades --runs=build/presets
+
+Each is a run of flags/digits in build/presets, measured by adt-evaluate with
+the protocols autoattack and quick, and by adt-lint; what is there already is
+not made again. Its directory in adt_tf/serving/zoo is then written anew.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+METHODS = {
+    "standard": "Standard training",
+    "at_pgd": "AT-PGD",
+    "trades": "TRADES",
+    "adt_exp": "ADT-EXP",
+    "adt_exp_am": "ADT-EXP-AM",
+    "adt_imp_am": "ADT-IMP-AM",
+}
+# Of how many test images the perturbations are kept.
+NUM_KEPT = 100
+
+
+def run(command: str, *arguments: str) -> None:
+    """Runs a command from the checkout."""
+    script = ROOT / "scripts" / f"{command}.py"
+    subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=ROOT,
+        check=command != "lint",  # a finding is a result too
+    )
+
+
+def measure(method: str, workdir: pathlib.Path) -> None:
+    """Makes what is missing of a run and of its measurements."""
+    where = f"--workdir={workdir}"
+    if not (workdir / "classifier.keras").exists():
+        run("train", f"--flagfile=flags/digits/{method}.flags", where)
+    if not (workdir / "evaluation-autoattack.npz").exists():
+        run("evaluate", where, "--protocol=autoattack", "--keep_examples")
+    if not (workdir / "evaluation-quick.json").exists():
+        run("evaluate", where, "--protocol=quick")
+    if not (workdir / "lint.json").exists():
+        run("lint", where)
+
+
+def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes a preset from a measured run."""
+    from adt_tf import checks, data, threat_models
+    from adt_tf.json_files import write_json
+    from adt_tf.runs import evaluation_files
+    from adt_tf.runs.workdir import Workdir
+    from adt_tf.serving import preset_files, preset_models, replay
+
+    auto = evaluation_files.read(workdir, protocol="autoattack")
+    quick = evaluation_files.read(workdir, protocol="quick")
+    classifier = Workdir(workdir).load_classifier()
+    images, labels = data.as_arrays(data.load("digits", split="test"))
+    with np.load(workdir / "evaluation-autoattack.npz") as arrays:
+        x_adv = arrays["x_adv"]
+    shutil.rmtree(folder, ignore_errors=True)
+    preset_models.save_to_preset(classifier, folder)
+    kept = slice(NUM_KEPT)
+    replay.write_adversarial(
+        folder / preset_files.ADVERSARIAL,
+        classifier,
+        images[kept],
+        labels[kept],
+        x_adv[kept],
+        threat_models.Linf(auto["epsilon"]),
+    )
+    results = {
+        "natural": share(auto["report"], "natural"),
+        "PGD-20": share(quick["report"], "PGD-20"),
+        "AutoAttack": share(auto["report"], "A_rob"),
+    }
+    write_json(
+        folder / preset_files.METADATA,
+        {
+            "description": f"{METHODS[method]}, a small CNN on 8x8 digits.",
+            "method": method,
+            "dataset": auto["dataset"],
+            "norm": "linf",
+            "epsilon": auto["epsilon"],
+            "num_examples": auto["num_examples"],
+            "results": results,
+            "examples_sha256": checks.digest(images[kept], labels[kept]),
+        },
+    )
+    (folder / preset_files.CARD).write_text(
+        card(method, workdir, folder.name, results, auto, labels)
+    )
+    result = replay.replay(folder)
+    print(f"{folder.name}: {result}", flush=True)
+    robust = auto["report"].robust[kept]
+    if not result.agrees or not np.array_equal(result.standing, robust):
+        sys.exit(f"error: the verdicts of {folder.name} are not AutoAttack's.")
+
+
+def share(report, name: str) -> dict[str, float]:
+    """Returns an accuracy with its interval."""
+    accuracy = {**report.accuracy, "A_rob": report.robust_accuracy}[name]
+    low, high = report.intervals[name]
+    return {"accuracy": accuracy, "low": low, "high": high}
+
+
+def card(method, workdir, name, results, auto, labels) -> str:
+    """Returns the text of a card."""
+    flags = [
+        line
+        for line in (workdir / "flags.txt").read_text().splitlines()
+        if line.startswith("--")
+    ]
+    starts = json.loads((workdir / "provenance.json").read_text())["starts"]
+    lint = json.loads((workdir / "lint.json").read_text())
+    rows = "\n".join(
+        f"| {attack} | {100 * r['accuracy']:.1f} | {100 * r['low']:.1f} to "
+        f"{100 * r['high']:.1f} |"
+        for attack, r in results.items()
+    )
+    report = auto["report"]
+    natural, robust = report.outcomes["natural"] == 1, report.robust
+    classes = "\n".join(
+        f"| {label} | {np.sum(labels == label)} "
+        f"| {100 * natural[labels == label].mean():.1f} "
+        f"| {100 * robust[labels == label].mean():.1f} |"
+        for label in range(10)
+    )
+    findings = "".join(
+        f"\n- {finding['status']}: {finding['check']}. {finding['evidence']}"
+        for finding in lint["findings"]
+        if finding["status"] != "pass"
+    )
+    passed = sum(f["status"] == "pass" for f in lint["findings"])
+    return f"""---
+license: apache-2.0
+library_name: keras
+tags: [image-classification, adversarial-robustness]
+---
+
+# {name}
+
+{METHODS[method]}: a small CNN (three convolutions, 92,000 weights) on 8x8
+handwritten digits, from images in [0, 1] to logits.
+
+```python
+import adt_tf
+
+classifier = adt_tf.from_preset("{name}")
+test = adt_tf.data.load("digits", split="test")
+pgd = adt_tf.attacks.pgd({auto["epsilon"]})
+print(adt_tf.evaluate(classifier, test, [pgd]))
+```
+
+## Measured
+
+On the {report.num_examples} test images, in the l_inf ball of radius
+{auto["epsilon"]}, seed {report.seed}:
+
+| | accuracy (%) | 95 % interval |
+| --- | ---: | --- |
+{rows}
+
+AutoAttack is adt_tf's: APGD-CE, APGD-T, FAB-T and Square in turn. By class:
+
+| class | images | natural (%) | AutoAttack (%) |
+| ---: | ---: | ---: | ---: |
+{classes}
+
+Lint: {"passed" if lint["ok"] else "failed"};
+{passed} of {len(lint["findings"])} checks pass.{findings}
+
+`adversarial.npz` has a perturbation of each of the first {NUM_KEPT} test
+images, without the images: the first by which AutoAttack misled the
+classifier or, where it did not, the last that it tried. To see the verdicts
+again:
+
+```sh
+adt-evaluate --preset={name} --replay
+```
+
+## Made by
+
+Data: scikit-learn's digits, of which {starts[-1]["data"]["examples"]} images to
+train on (SHA-256 {starts[-1]["data"]["sha256"][:16]}) and 500 to test on: the
+test set of UCI's Optical Recognition of Handwritten Digits (E. Alpaydin and C.
+Kaynak, 1998, CC BY 4.0). Commit {starts[-1]["git commit"]}, TensorFlow
+{starts[-1]["tensorflow"]}, Keras {starts[-1]["keras"]}. The flags, all of them:
+
+```
+{chr(10).join(flags)}
+```
+
+Licence of the weights: Apache-2.0.
+"""
+
+
+def main() -> None:
+    """Builds what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(METHODS))
+    parser.add_argument(
+        "--runs", type=pathlib.Path, default=ROOT / "build" / "presets"
+    )
+    options = parser.parse_args()
+    zoo = ROOT / "adt_tf" / "serving" / "zoo"
+    for method in options.only.split(","):
+        name = f"digits_small_cnn_{method}"
+        workdir = options.runs.resolve() / name
+        measure(method, workdir)
+        write(method, workdir, zoo / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""The public parts of the core, each in one table that all tests share.
+
+`tests/test_conformance.py` holds every entry to its interface, and sees that
+nothing public is missing from the tables.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from adt_tf import (
+    attacks,
+    gradients,
+    methods,
+    networks,
+    objectives,
+    step_rules,
+)
+from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
+from adt_tf.threat_models import L2, Linf
+from tests.support.models import make_convolutional
+
+SHAPE = (8, 8, 1)
+WIDTH = 0.03125
+
+
+def targets(shape=SHAPE, num_classes=3):
+    """Images and labels that a feature attack may move to."""
+    generator = np.random.default_rng(9)
+    x = generator.uniform(size=(40, *shape)).astype("float32")
+    return x, (np.arange(40) % num_classes).astype("int32")
+
+
+@dataclasses.dataclass(frozen=True)
+class AttackCase:
+    """How an attack is built for tests.
+
+    Attributes:
+        function: A recipe of `adt_tf.attacks`; where `composed`, a function of
+            (ball, shape, source, **settings).
+        covers: Names of `adt_tf.attacks` that it stands for.
+        few: Settings of a quick run, in which the first step is as far out as
+            the last.
+        many: Settings of a run that should succeed; None where none should.
+        climbs: Whether it follows gradients to the closed form on a linear
+            classifier.
+        takes_shape: Whether the recipe takes `input_shape`.
+        composed: Whether it needs more than a recipe's own arguments.
+    """
+
+    function: Callable
+    covers: tuple[str, ...]
+    few: dict = dataclasses.field(default_factory=dict)
+    many: dict | None = dataclasses.field(default_factory=dict)
+    climbs: bool = False
+    takes_shape: bool = False
+    composed: bool = False
+
+
+def _restarts(ball, shape, source, num_restarts, **settings):
+    return attacks.Restarts(attacks.pgd(ball, **settings), num_restarts)
+
+
+def _transfer(ball, shape, source, **settings):
+    return attacks.Transfer(source, attacks.pgd(ball, **settings))
+
+
+def _fea(ball, shape, source, **settings):
+    return attacks.fea(ball, targets=targets(shape), **settings)
+
+
+def _identity(ball, shape, source):
+    return attacks.identity()
+
+
+def _generated(function, *covers):
+    return AttackCase(
+        function,
+        (function.__name__, "Amortized", *covers),
+        {"width_factor": WIDTH},
+        {"width_factor": WIDTH},
+        takes_shape=True,
+    )
+
+
+ATTACKS = {
+    "identity": AttackCase(_identity, ("identity", "Identity"), composed=True),
+    "fgsm": AttackCase(attacks.fgsm, ("fgsm", "GradientAscent"), climbs=True),
+    "pgd": AttackCase(attacks.pgd, ("pgd",), {"num_steps": 3}, climbs=True),
+    "pgd far": AttackCase(
+        attacks.pgd, (), {"num_steps": 2, "step_size": 1e6}, None
+    ),
+    "mim": AttackCase(attacks.mim, ("mim",), {"num_steps": 3}, climbs=True),
+    "cw": AttackCase(attacks.cw, ("cw",), {"num_steps": 3}, climbs=True),
+    "exp": AttackCase(
+        attacks.exp,
+        ("exp",),
+        {"num_steps": 2, "num_samples": 2, "step_size": 30.0},
+        climbs=True,
+    ),
+    "restarts": AttackCase(
+        _restarts,
+        ("Restarts",),
+        {"num_restarts": 2, "num_steps": 2},
+        {"num_restarts": 3},
+        climbs=True,
+        composed=True,
+    ),
+    "transfer": AttackCase(
+        _transfer, ("Transfer",), {"num_steps": 2}, composed=True
+    ),
+    "fea": AttackCase(
+        _fea,
+        ("fea",),
+        {"num_targets": 2, "num_steps": 2},
+        {"num_targets": 3, "num_steps": 10},
+        composed=True,
+    ),
+    "spsa": AttackCase(
+        attacks.spsa,
+        ("spsa",),
+        {"num_samples": 4, "num_steps": 2},
+        {"num_samples": 64, "num_steps": 20, "learning_rate": 0.03},
+    ),
+    "apgd_ce": AttackCase(
+        attacks.apgd_ce,
+        ("apgd_ce", "APGD"),
+        {"num_steps": 5},
+        {"num_steps": 30},
+        climbs=True,
+    ),
+    "apgd_dlr": AttackCase(
+        attacks.apgd_dlr,
+        ("apgd_dlr",),
+        {"num_steps": 5},
+        {"num_steps": 30},
+        climbs=True,
+    ),
+    "apgd_t": AttackCase(
+        attacks.apgd_t,
+        ("apgd_t",),
+        {"num_steps": 5, "num_targets": 2},
+        {"num_steps": 30, "num_targets": 2},
+        climbs=True,
+    ),
+    "fab_t": AttackCase(
+        attacks.fab_t,
+        ("fab_t", "FAB"),
+        {"num_steps": 4, "num_targets": 2},
+        {"num_steps": 20, "num_targets": 3},
+    ),
+    "square": AttackCase(
+        attacks.square,
+        ("square", "Square"),
+        {"num_queries": 20},
+        {"num_queries": 200},
+    ),
+    "exp_am": _generated(attacks.exp_am),
+    "imp_am": _generated(attacks.imp_am),
+    "l2l": _generated(attacks.l2l),
+}
+
+#: Attacks that should succeed with their settings `many`.
+STRONG = [name for name, case in ATTACKS.items() if case.many is not None]
+#: Those that reach the closed form on a linear classifier.
+CLIMBING = [name for name, case in ATTACKS.items() if case.climbs]
+
+
+def make_attack(name, ball, shape=SHAPE, *, many=False, source=None):
+    """Builds an attack of the table in a ball (a threat model or a number)."""
+    case = ATTACKS[name]
+    settings = dict(case.many if many else case.few)
+    if case.composed:
+        if source is None and name == "transfer":
+            source = make_convolutional(1)
+        return case.function(ball, shape, source, **settings)
+    if case.takes_shape:
+        settings["input_shape"] = shape
+    return case.function(ball, **settings)
+
+
+THREAT_MODELS = {"Linf": Linf(0.1), "L2": L2(0.5)}
+
+#: Families for `GradientAscent`, as functions of a threat model.
+FAMILIES = {
+    "Dirac": Dirac,
+    "TanhGaussian": TanhGaussian,
+    "TanhGaussian, sum": lambda ball: TanhGaussian(
+        ball, entropy_reduction="sum"
+    ),
+}
+
+#: Families for `Amortized`, as functions of a threat model.
+AMORTIZED_FAMILIES = {
+    "Generated": lambda ball: Generated(
+        TanhGaussian(ball),
+        networks.explicit_generator(SHAPE, width_factor=WIDTH),
+    ),
+    "Generated, point": lambda ball: Generated(
+        Dirac(ball, random_start=False),
+        networks.point_generator(SHAPE, width_factor=WIDTH),
+    ),
+    "Implicit": lambda ball: Implicit(
+        ball,
+        networks.implicit_generator(SHAPE, width_factor=WIDTH),
+        networks.posterior(SHAPE, width_factor=WIDTH),
+    ),
+}
+
+OBJECTIVES = {
+    "cross_entropy": objectives.cross_entropy,
+    "targeted_cross_entropy": objectives.targeted_cross_entropy,
+    "margin": objectives.margin(5.0),
+    "dlr": objectives.dlr,
+    "targeted_dlr": objectives.targeted_dlr,
+    "kl_from_clean": objectives.kl_from_clean,
+    "transport_distance": objectives.transport_distance,
+    "feature_similarity": objectives.feature_similarity(targets()),
+    "pooled_feature_similarity": objectives.pooled_feature_similarity(
+        targets()
+    ),
+}
+
+STEP_RULES = {
+    "steepest": step_rules.steepest(share=0.5),
+    "sign": step_rules.sign(0.02),
+    "momentum": step_rules.momentum(0.02, decay=0.5),
+    "accumulate": step_rules.accumulate(step_rules.adam(0.1), 1.0),
+    "adam": step_rules.adam(0.1, 0.9, 0.999),
+}
+
+GRADIENTS = {
+    "backpropagation": gradients.backpropagation(),
+    "spsa": gradients.spsa(512),
+}
+
+_GENERATED = {"input_shape": SHAPE, "width_factor": WIDTH}
+
+#: Arguments of each method; "x trades" is the method with TRADES' loss.
+METHODS = {
+    "standard": {},
+    "at_fgsm": {},
+    "at_pgd": {},
+    "alp": {},
+    "fea_scatter": {},
+    "trades": {"num_steps": 3},
+    "l2l": _GENERATED,
+    "adt_exp": {"num_steps": 2, "num_samples": 2},
+    "adt_exp x trades": {"num_steps": 2, "num_samples": 2, "beta": 6.0},
+    "adt_exp_am": _GENERATED,
+    "adt_exp_am x trades": {**_GENERATED, "beta": 6.0},
+    "adt_imp_am": _GENERATED,
+    "adt_imp_am x trades": {**_GENERATED, "beta": 6.0},
+}
+
+
+def make_method(name, ball):
+    """Builds a method of the table in a ball (a threat model or a number)."""
+    return methods.get(name.split(" ")[0], epsilon=ball, **METHODS[name])

@@ -1,0 +1,80 @@
+"""The page beside a number that misleads, and the accuracy of each class."""
+
+import html
+import re
+
+import pytest
+
+from adt_tf.report import evaluated_runs, markdown_report, wording
+from tests.support.report_runs import NAMES, make_workdir, render_page
+
+WARNING = {
+    "check": "differentiable",
+    "status": "fail",
+    "evidence": "The gradient <of the loss> is None.",
+    "advice": "Attack & query.",
+    "brief": "no input gradient on 100 % of <the> examples",
+}
+CAVEAT = f"not to be trusted: {WARNING['brief']}"
+LABELS = " ".join(["0"] * 10 + ["1"] * 10)
+DETAILS = {"labels": LABELS, "class_names": ["cat", "<i>dog</i>"]}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The first, and more robust, is not to be trusted."""
+    root = tmp_path_factory.mktemp("runs")
+    more = ({"warnings": [WARNING]}, {"warnings": []})
+    folders = [
+        make_workdir(root / f"run{i}", name, **DETAILS, **details)
+        for i, (name, details) in enumerate(zip(NAMES, more, strict=True))
+    ]
+    return evaluated_runs.read_runs(folders)
+
+
+@pytest.fixture(scope="module")
+def text(runs):
+    return render_page(runs)
+
+
+def test_the_caveat_stands_beside_the_number(text):
+    told = html.escape(CAVEAT)
+    assert WARNING["brief"] not in text and WARNING["evidence"] not in text
+    cards = text.partition('id="verdict"')[2].partition("</section>")[0]
+    first, second = cards.split("<article")[1:]
+    number, caveat = first.index('class="big"'), first.index(told)
+    assert 0 < caveat - number < 300
+    assert told not in second
+    table = text.partition('id="attacks"')[2].partition("</section>")[0]
+    assert table.count(told) == 1 and told in table.partition("<tfoot>")[2]
+    believe = text.partition('id="believe"')[2].partition("</section>")[0]
+    assert html.escape(WARNING["evidence"]) in believe
+    assert html.escape(WARNING["advice"]) in believe
+
+
+def test_the_headline_claims_nothing(runs, text):
+    assert wording.headline(runs)["claim"] == "untrusted"
+    headline = text.partition('class="headline"')[2].partition("</p>")[0]
+    assert html.escape(CAVEAT) in headline and "most robust" not in headline
+
+
+def test_the_markdown_says_so(runs):
+    first, second = markdown_report.table(runs).splitlines()[2:]
+    assert "70.0 (not to be trusted: no input gradient" in first
+    assert "trusted" not in second
+
+
+def test_each_class_has_a_row(text):
+    table = text.partition('id="classes"')[2].partition("</section>")[0]
+    rows = table.partition("<tbody>")[2].split("<tr>")[1:]
+    assert "cat" in rows[0] and "&lt;i&gt;dog&lt;/i&gt;" in rows[1]
+    numbers = [re.findall(r"<b>([\d.]+)</b>", row) for row in rows]
+    # Of ten and ten, 14 and 2 are robust, the first ones.
+    assert numbers == [["100.0", "20.0"], ["40.0", "0.0"]]
+    assert "10 images" in rows[0] and "clean 80.0" in rows[1]
+
+
+def test_without_labels_the_page_says_how_to_get_them(tmp_path):
+    folder = make_workdir(tmp_path / "run", NAMES[0])
+    text = render_page(evaluated_runs.read_runs([folder]))
+    assert "does not say which class" in text
