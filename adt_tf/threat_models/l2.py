@@ -69,8 +69,18 @@ class L2(ThreatModel):
         return tf.reduce_mean(squares, axis=axes, keepdims=True)
 
     def random_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Draws an image uniformly from the ball, then clips it to the box."""
-        return self.from_unit(x, _in_ball(_normal([1], x, seed), x, seed)[:, 0])
+        """Draws an image in any direction, at any length up to epsilon.
+
+        In high dimension almost all of a ball lies at its surface, and PGD that
+        starts there is a little weaker than PGD that starts at a length drawn
+        uniformly.
+        """
+        length = seeds.per_example(
+            lambda s: tf.random.stateless_uniform([1, 1, 1], s),
+            x,
+            seeds.fold(seed, 1),
+        )
+        return self.from_unit(x, length * self.random_direction(x, seed))
 
     def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws an image uniformly from the surface, clipped to the box."""
