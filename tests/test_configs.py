@@ -5,8 +5,15 @@ import json
 import numpy as np
 import pytest
 
-import adt_tf
-from adt_tf import attacks, configs, gradients, losses, objectives, step_rules
+from adt_tf import (
+    attacks,
+    configs,
+    evaluation,
+    gradients,
+    losses,
+    objectives,
+    step_rules,
+)
 from adt_tf.threat_models import L2, Linf
 from tests.support.models import make_convolutional
 
@@ -117,23 +124,14 @@ def test_a_function_of_a_user_is_known_by_its_code():
 def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
     classifier = make_convolutional()
 
-    def run(objective, write):
-        attack = attacks.pgd(0.1, num_steps=2, objective=objective)
-        return adt_tf.evaluate(
-            classifier,
-            images,
-            [attack],
-            directory=tmp_path,
-            write=write,
-            verbose=False,
-        )
-
-    def fails(report):
-        raise OSError("no room")
-
+    settings = evaluation.Settings(directory=tmp_path, verbose=False)
     for objective in (objective_one, edited()):
-        with pytest.raises(OSError, match="no room"):
-            run(objective, fails)
+        attack = attacks.pgd(0.1, num_steps=2, objective=objective)
+        with (
+            pytest.raises(OSError, match="no room"),
+            evaluation.evaluated(classifier, images, attack, settings),
+        ):
+            raise OSError("no room")
     assert len(list(tmp_path.glob("unfinished-*"))) == 2
 
 

@@ -155,16 +155,17 @@ def test_goes_on_where_it_stopped(
 def test_nothing_is_lost_where_the_report_cannot_be_written(
     classifier, labelled, tmp_path, monkeypatch
 ):
-    def full(report):
+    settings = evaluation.Settings(directory=tmp_path, verbose=False)
+    arguments = (classifier, labelled, [attacks.fgsm(0.1)], settings)
+    with (
+        pytest.raises(OSError, match="No space"),
+        evaluation.evaluated(*arguments),
+    ):
         raise OSError("No space left on device")
-
-    options = {"directory": tmp_path}
-    with pytest.raises(OSError, match="No space"):
-        run(classifier, labelled, write=full, **options)
     monkeypatch.setattr(Pieces, "__init__", None)
-    written = []
-    report = run(classifier, labelled, write=written.append, **options)
-    assert written == [report]
+    with evaluation.evaluated(*arguments) as report:
+        assert list(tmp_path.iterdir())
+    assert set(report.accuracy) == {"natural", "FGSM"}
     assert not list(tmp_path.iterdir())
 
 

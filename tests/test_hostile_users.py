@@ -131,19 +131,23 @@ FORGED = {
 }
 
 
+def interrupt(classifier, dataset, attack, **options):
+    """Evaluates up to the report, which cannot be written."""
+    settings = evaluation.Settings(**options)
+    with (
+        pytest.raises(OSError, match="full"),
+        evaluation.evaluated(classifier, dataset, attack, settings),
+    ):
+        raise OSError("the disk is full")
+
+
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_states_are_not_believed(name, classifier, attack, tmp_path):
     arguments = (classifier, (IMAGES, LABELS), attack)
     options = {"keep_examples": True, "verbose": False}
     expected = evaluation.evaluate(*arguments, **options)
 
-    def fail(report):
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"):
-        evaluation.evaluate(
-            *arguments, directory=tmp_path, write=fail, **options
-        )
+    interrupt(*arguments, directory=tmp_path, **options)
     (path,) = tmp_path.glob("unfinished-evaluation-*.npz")
     forge(path, **FORGED[name])
     again = evaluation.evaluate(*arguments, directory=tmp_path, **options)
@@ -156,11 +160,7 @@ def test_whole_states_are_believed(classifier, attack, tmp_path, monkeypatch):
     monkeypatch.setattr(state, "_SAVE_EVERY", 0.0)
     arguments = (classifier, (IMAGES, LABELS), attack)
 
-    def fail(report):
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"):
-        evaluation.evaluate(*arguments, directory=tmp_path, write=fail)
+    interrupt(*arguments, directory=tmp_path)
 
     def not_again(*_, **__):
         raise AssertionError("it was attacked once more")

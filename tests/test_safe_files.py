@@ -465,7 +465,7 @@ def test_an_evaluation_overwrites_nothing_else(
     for path, text in others.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    monkeypatch.setattr("adt_tf.evaluation.evaluate", evaluate)
+    monkeypatch.setattr("adt_tf.evaluation.evaluated", evaluate)
     refused(lambda: assess(tmp_path / name), "belongs to no evaluation")
     for path, text in others.items():
         assert (tmp_path / path).read_text() == text

@@ -10,7 +10,7 @@ from adt_tf import attacks
 from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
 from adt_tf.data import as_arrays
-from adt_tf.evaluation import NATURAL, evaluate
+from adt_tf.evaluation import NATURAL, Settings, evaluated
 from adt_tf.threat_models import ThreatModel
 
 
@@ -54,12 +54,13 @@ class Measuring(keras.callbacks.Callback):
 
     def measure(self) -> tuple[float, float]:
         """Returns natural and robust accuracy of the classifier as it is."""
-        report = evaluate(
-            self.classifier,
-            self.data,
-            [self.attack],
+        settings = Settings(
             batch_size=self.batch_size,
             seed=self.seed,
             verbose=False,
+            # Only two numbers are used, so nobody would see the warnings.
+            warns=False,
         )
-        return report.accuracy[NATURAL], report.robust_accuracy
+        attacks = [self.attack]
+        with evaluated(self.classifier, self.data, attacks, settings) as report:
+            return report.accuracy[NATURAL], report.robust_accuracy

@@ -6,12 +6,13 @@
 
     difference = compare(report, other_report)      # the same examples
 
-Parts: `evaluate` runs attacks on the examples still standing; a `Report` holds
-the verdict on each example; `compare` tests two reports against each other;
+Parts: `evaluate` runs attacks on the examples still standing; `evaluated` does
+the same and keeps its state until the report is written; a `Report` holds the
+verdict on each example; `compare` tests two reports against each other;
 `wilson_interval` and `mcnemar` are the statistics.
 """
 
-from adt_tf.evaluation.loop import evaluate
+from adt_tf.evaluation.measurement import Settings, evaluate, evaluated
 from adt_tf.evaluation.outcome import NATURAL, ROBUST, Report, compare
 from adt_tf.evaluation.statistics import mcnemar, wilson_interval
 
@@ -19,8 +20,10 @@ __all__ = [
     "NATURAL",
     "ROBUST",
     "Report",
+    "Settings",
     "compare",
     "evaluate",
+    "evaluated",
     "mcnemar",
     "wilson_interval",
 ]

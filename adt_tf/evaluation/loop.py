@@ -1,25 +1,29 @@
-"""The loop of an evaluation: attacks in order, on the examples standing."""
+"""The loop of an evaluation: attacks in order, on the examples standing.
+
+    loop = Loop(classifier, images, labels, state, ...)
+    loop.natural()
+    loop.attack(row, attack, np.all(state.outcomes[:row] == RIGHT, axis=0))
+
+Verdicts go into the `State`, which saves them on the way.
+"""
 
 from __future__ import annotations
 
-import pathlib
 import time
 import weakref
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
-from adt_tf import checks, configs, data, linting
+from adt_tf import checks
 from adt_tf.attacks import Attack
 from adt_tf.attacks.resumable import Pieces
-from adt_tf.checks import arguments
-from adt_tf.evaluation import classes, time_left
+from adt_tf.evaluation import time_left
 from adt_tf.evaluation.batches import batches, sizes_at_most
-from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
-from adt_tf.evaluation.state import State, fingerprint, probe
+from adt_tf.evaluation.outcome import NATURAL
+from adt_tf.evaluation.state import State
 
 # Images that a classifier is shown at once by attacks that look at many for
 # each example, such as SPSA. More are not faster, and an attack that stops when
@@ -31,151 +35,29 @@ _IMAGES_AT_ONCE = 1024
 _PIECE_SECONDS = 5.0
 
 
-def evaluate(
-    classifier: Any,
-    dataset: Any,
-    attacks: Attack | Sequence[Attack],
-    *,
-    batch_size: int = 128,
-    seed: int = 0,
-    independent: bool = False,
-    keep_examples: bool = False,
-    directory: str | pathlib.Path | None = None,
-    write: Callable[[Report], None] | None = None,
-    class_names: Sequence[str] | None = None,
-    verbose: bool = True,
-) -> Report:
-    """Measures natural accuracy, accuracy under attack, and A_rob.
-
-    Attacks run in order, each on the examples that are still right: an
-    example counts as robust only if it withstands them all, so what has fallen
-    need not be attacked again. The classifier runs in inference mode. Each
-    batch of adversarial images is checked against the threat model before it
-    is counted. The result does not depend on `batch_size`.
-
-    About thirty passes of 32 examples look for what makes such a number wrong,
-    as `adt_tf.lint` does: no input gradient, random outputs, outputs that
-    depend on the batch, another range of the input. What they find stands
-    beside A_rob wherever the report shows it, and in `report.warnings`.
+class Loop:
+    """One pass over attacks, parts and batches.
 
     Args:
-        classifier: A Keras model from images in [0, 1] to logits, or any
-            object that is called as `classifier(images, training=False)`.
-        dataset: (images, labels), or a data set of such in any form that
-            `adt_tf.data.as_arrays` takes.
-        attacks: An attack or several, such as `[adt_tf.attacks.pgd(8 / 255)]`.
-        batch_size: Images at once.
-        seed: Of the attacks' noise.
-        independent: Whether each attack runs on all examples that are right
-            when clean: its own accuracy, as tables of attacks have it.
-        keep_examples: Whether the report holds the adversarial images.
-        directory: Where an interrupted evaluation leaves what it knows, and
-            the same call goes on from; None for nowhere.
-        write: Is called with the report. Only then is what `directory` holds
-            removed, so that nothing is lost if it cannot be written.
-        class_names: A name for each class; by default those of an
-            `ImageData`, or numbers.
+        classifier: Function from images to logits.
+        images: Images [n, height, width, channels].
+        labels: Integers [n].
+        state: Verdicts so far; those that are missing are added.
+        seed: Seed of the attacks' noise.
+        batch_size: Number of images at once.
         verbose: Whether to show progress.
     """
-    checks.check_classifier(classifier)
-    attacks = [attacks] if isinstance(attacks, Attack) else attacks
-    names = _checked_names(attacks)
-    for attack in attacks:
-        attack.check(classifier)
-    arguments.integer_at_least(1, batch_size=batch_size)
-    bounds = _bounds(attacks)
-    images, labels = data.as_arrays(dataset, bounds=bounds)
-    if class_names is None:
-        class_names = getattr(dataset, "class_names", None)
-    if class_names is not None:
-        class_names = classes.checked_names(class_names, labels)
-    checks.check_answer(classifier, images[:1])
-    descriptions = {attack.name: repr(attack) for attack in attacks}
-    key, logits = "", None
-    if directory is not None:
-        identities = [configs.fingerprint(attack) for attack in attacks]
-        settings = (identities, seed, independent, keep_examples)
-        models = [classifier, *(m for a in attacks for m in a.models)]
-        key = fingerprint(models, images, labels, settings)
-        sources = [m for a in attacks for m in a.models if m not in a.networks]
-        logits = probe([classifier, *sources], images)
-    state = State(
-        [NATURAL, *names],
-        images,
-        keep_examples=keep_examples,
-        directory=directory,
-        key=key,
-        probe=logits,
-    )
-    run = _Run(classifier, images, labels, state, seed, batch_size, verbose)
-    if state.resumed and not run.agrees(bounds):
-        state.reset(images)
-    if state.resumed and verbose:
-        print("Going on with an evaluation that was interrupted.")
-    if state.refused and verbose:
-        print(
-            "Starting anew: an evaluation was interrupted here, but of a model "
-            "that gives other logits or verdicts."
-        )
-    run.natural()
-    warnings = linting.quick_failures(classifier, images, labels, bounds=bounds)
-    if warnings and verbose:
-        print(*(line for w in warnings for line in w.lines()), sep="\n")
-    for row, attack in enumerate(attacks, start=1):
-        before = state.outcomes[: 1 if independent else row]
-        run.attack(row, attack, np.all(before == RIGHT, axis=0))
-    report = Report(
-        dict(zip([NATURAL, *names], state.outcomes, strict=True)),
-        descriptions,
-        seed,
-        independent,
-        dict(zip([NATURAL, *names], map(float, state.seconds), strict=True)),
-        state.examples if keep_examples else None,
-        checks.digest(images, labels),
-        warnings,
-        labels,
-        class_names,
-    )
-    if write is not None:
-        write(report)
-    state.remove()
-    return report
-
-
-def _checked_names(attacks: Sequence[Attack]) -> list[str]:
-    for attack in attacks:
-        if not isinstance(attack, Attack):
-            raise ValueError(
-                "Argument `attacks` must hold attacks such as "
-                "`adt_tf.attacks.get('pgd-20', epsilon=8 / 255)`. Received: "
-                f"{attack!r}"
-            )
-    names = [attack.name for attack in attacks]
-    if len({NATURAL, ROBUST, *names}) != len(names) + 2:
-        raise ValueError(
-            "Argument `attacks` must hold attacks with different names, none "
-            f"of them {NATURAL!r} or {ROBUST!r}. Received: {names}; set "
-            "`attack.name` to tell them apart."
-        )
-    return names
-
-
-def _bounds(attacks: Sequence[Attack]) -> tuple[float, float]:
-    """The pixel bounds of all attacks, [0, 1] where there is none."""
-    bounds = {tuple(attack.threat_model.bounds) for attack in attacks}
-    if len(bounds) > 1:
-        raise ValueError(
-            "Argument `attacks` must hold attacks with the same pixel bounds. "
-            f"Received: {sorted(bounds)}"
-        )
-    return bounds.pop() if bounds else (0.0, 1.0)
-
-
-class _Run:
-    """One pass over attacks, parts and batches."""
 
     def __init__(
-        self, classifier, images, labels, state, seed, batch_size, verbose
+        self,
+        classifier: Any,
+        images: np.ndarray,
+        labels: np.ndarray,
+        state: State,
+        *,
+        seed: int,
+        batch_size: int,
+        verbose: bool,
     ):
         self.classifier = classifier
         self.images = images

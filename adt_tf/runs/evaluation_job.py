@@ -190,18 +190,10 @@ def assess(
     if len(norms) == 1:
         details = {"norm": norms.pop(), **details}
 
-    def write(report):
+    settings = evaluation.Settings(directory=output.parent, **arguments)
+    with evaluation.evaluated(classifier, test, chosen, settings) as report:
         print(report)
         evaluation_files.write(output, report, test, details)
-
-    report = evaluation.evaluate(
-        classifier,
-        test,
-        chosen,
-        directory=output.parent,
-        write=write,
-        **arguments,
-    )
     print(f"Written to {output}, and as .csv and .md beside it")
     return report
 
