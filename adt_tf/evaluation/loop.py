@@ -84,7 +84,7 @@ def evaluate(
         attack.check(classifier)
     arguments.integer_at_least(1, batch_size=batch_size)
     bounds = _bounds(attacks)
-    images, labels = data.as_arrays(dataset, bounds=bounds)
+    images, labels = data.as_examples(dataset, bounds=bounds)
     if class_names is None:
         class_names = getattr(dataset, "class_names", None)
     if class_names is not None:

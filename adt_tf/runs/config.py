@@ -42,10 +42,19 @@ class Config:
     dataset: str = flag(
         "digits",
         "Data set: digits, a TFDS name (cifar10), a .npz file, or a folder of "
-        "images with a subfolder for each class, as in ./pets.",
+        "images with a subfolder for each class, or of .npy files, as in "
+        "./pets.",
     )
     image_size: tuple[int, ...] = flag(
-        (), "Height and width to resize a folder's images to, as in 64,64."
+        (),
+        "Height and width to resize images of a folder, or of array_record "
+        "files, to, as in 64,64.",
+    )
+    stream: bool | None = flag(
+        None,
+        "Read images from the disk as they are needed (default: where a split "
+        "would take more than 512 MiB).",
+        decides=False,
     )
     data_dir: str | None = flag(
         None,
@@ -65,6 +74,12 @@ class Config:
     )
     augment: bool | None = flag(
         None, "Random crops and flips (default: for CIFAR only)."
+    )
+    crop: str = flag(
+        "shift",
+        "Random crops: shift by up to 4 pixels, or a part of the image, "
+        "resized.",
+        choices=("shift", "resized"),
     )
     network: str = flag(
         "small_cnn",

@@ -50,6 +50,7 @@ class Experiment:
             noise, after a loss or gradient that is not finite.
         network_file: Name and fingerprint of the file that the classifier
             comes from, or None.
+        crop: How images are cropped: "shift" or "resized".
     """
 
     trainer: AdversarialTrainer
@@ -65,6 +66,7 @@ class Experiment:
     policy: Policy = Policy()
     max_rollbacks: int = 0
     network_file: dict[str, str] | None = None
+    crop: str = "shift"
 
     @classmethod
     def from_config(cls, config: Config) -> Experiment:
@@ -147,6 +149,7 @@ class Experiment:
             policy,
             _MAX_ROLLBACKS[config.on_nonfinite],
             network_file,
+            config.crop,
         )
 
     @property

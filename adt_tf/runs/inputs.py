@@ -99,7 +99,7 @@ def threat_model(config: Config) -> threat_models.ThreatModel:
 def load_data(
     config: Config, split: str, num_examples: int | None = None
 ) -> data.ImageData:
-    """Loads a split of the data set that a configuration names.
+    """Opens a split of the data set that a configuration names.
 
     Args:
         config: The experiment's configuration.
@@ -115,6 +115,7 @@ def load_data(
         seed=config.seed,
         download=config.download,
         image_size=config.image_size or None,
+        stream=config.stream,
     )
 
 
