@@ -3,10 +3,11 @@
 import os
 import time
 
+import keras
 import pytest
 
 from tests import test_distribution
-from tests.support import disk_data, runs
+from tests.support import disk_data, processes, runs
 
 FLAGS = [
     "--method=at_pgd",
@@ -106,3 +107,57 @@ def peak_of(process):
     process.join()
     assert process.exitcode == 0
     return peak
+
+
+@pytest.fixture(scope="module")
+def large_folders(tmp_path_factory):
+    """2,000 and 20,000 JPEG files of 224x224, in train/ and in test/."""
+    root = tmp_path_factory.mktemp("large")
+    disk_data.write_jpegs(root / "some", 100, size=(224, 224))
+    for count in (2_000, 20_000):
+        for split in ("train", "test"):
+            for name in ("cat", "dog"):
+                folder = root / str(count) / split / name
+                folder.mkdir(parents=True)
+                for number in range(count // 2):
+                    # Links, so that the disk holds each image once.
+                    file = root / "some" / name / f"{number % 100:05d}.jpg"
+                    os.link(file, folder / f"{number:05d}.jpg")
+    model = keras.Sequential(
+        [
+            keras.Input((224, 224, 3)),
+            keras.layers.Conv2D(8, 8, strides=8, activation="relu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(2),
+        ]
+    )
+    model.save(root / "tiny.keras")
+    return root
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_data(large_folders, tmp_path):
+    peaks = {"train": [], "evaluate": []}
+    for count in (2_000, 20_000):
+        workdir = tmp_path / str(count)
+        train = [
+            f"--dataset={large_folders}/{count}/",
+            *("--stream", "--method=standard", "--batch_size=32"),
+            *(f"--network={large_folders}/tiny.keras", "--epochs=1"),
+            *("--augment", "--crop=resized", "--learning_rate=0.01"),
+        ]
+        evaluate = ["--stream", "--attacks=fgsm"]
+        for command, flags in (("train", train), ("evaluate", evaluate)):
+            process = processes.start(
+                command,
+                *flags,
+                f"--workdir={workdir}",
+                stderr=tmp_path / "told.txt",
+            )
+            peaks[command].append(peak_of(process))
+    for command, (few, many) in peaks.items():
+        print(
+            f"\n{command}: {few:.0f} MB of anonymous memory at most with "
+            f"2,000 images, {many:.0f} MB with 20,000: {many / few - 1:+.1%}"
+        )
+        assert many < 1.1 * few

@@ -84,7 +84,8 @@ class Config:
     network: str = flag(
         "small_cnn",
         "Classifier: small_cnn, preact_resnet18, wrn-D-K, keras:NAME of "
-        "keras.applications, or a file to start from (.keras, .pt, .pth, "
+        "keras.applications, package.module:function of your own (on the "
+        "command line only), or a file to start from (.keras, .pt, .pth, "
         ".safetensors, .npz, .onnx, .h5).",
     )
     weights: str | None = flag(
@@ -323,9 +324,16 @@ class Config:
         return dataclasses.replace(config, **changes)
 
     @property
+    def network_function(self) -> str | None:
+        """The package.module:function that --network names, or None."""
+        is_code = flagfiles.names_code(self.network)
+        return self.network if is_code else None
+
+    @property
     def network_file(self) -> str | None:
         """The file that --network names, or None where it is a name."""
         is_file = "." in self.network or "/" in self.network
+        is_file = is_file and self.network_function is None
         return self.network if is_file else None
 
     def network_arguments(self) -> dict[str, Any]:
