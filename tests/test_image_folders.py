@@ -139,7 +139,8 @@ def test_bad_folders(case, tmp_path):
     folder.mkdir()
     message = spoil(folder, case)
     with pytest.raises(ValueError, match=message) as raised:
-        data.load(f"{folder}/")
+        for split in ("train", "test"):
+            data.load(f"{folder}/", split=split)
     assert "\n" not in str(raised.value)
 
 

@@ -9,7 +9,7 @@ import keras
 from adt_tf import attacks
 from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
-from adt_tf.data import as_arrays
+from adt_tf.data import as_examples
 from adt_tf.evaluation import NATURAL, Settings, evaluated
 from adt_tf.threat_models import ThreatModel
 
@@ -34,7 +34,7 @@ class Measuring(keras.callbacks.Callback):
                 "`adt_tf.attacks.pgd(8 / 255, num_steps=10)`, or epsilon",
                 attack=attack,
             )
-        self.data = as_arrays(data, bounds=attack.threat_model.bounds)
+        self.data = as_examples(data, bounds=attack.threat_model.bounds)
         self.attack = attack
         # `evaluate` fills the last batch up: none larger than the data.
         self.batch_size = min(batch_size, len(self.data[0]))

@@ -31,12 +31,19 @@ _LABELS = ("label", "labels")
 
 
 def digest(*arrays: np.ndarray) -> str:
-    """A hash of the shapes, the types and the values of arrays."""
+    """A hash of the shapes, the types and the values of arrays.
+
+    Args:
+        *arrays: Arrays; of what has `chunks`, as images on the disk have, one
+            chunk after the other is read, for the same hash.
+    """
     total = hashlib.sha256()
     for array in arrays:
-        array = np.ascontiguousarray(array)
+        if not hasattr(array, "chunks"):
+            array = np.ascontiguousarray(array)
         total.update(repr((array.shape, str(array.dtype))).encode())
-        total.update(array.tobytes())
+        for chunk in array.chunks() if hasattr(array, "chunks") else (array,):
+            total.update(chunk.tobytes())
     return total.hexdigest()
 
 

@@ -31,6 +31,11 @@ _BEGINNINGS = (
     IMAGE_NOT_FINITE,
     ESCAPED,
 )
+# What a reader of files says, inside of what TensorFlow says of the reader.
+_UNREADABLE = re.compile(
+    r"ValueError: (.* cannot be read as an image: .*|Images must .*"
+    r"|Cannot read .*)"
+)
 # What TensorFlow says of a label beyond the logits, before any check of ours.
 _LABEL = re.compile(r"label value of (-?\d+) which is outside .* \[0, (\d+)\)")
 
@@ -89,6 +94,9 @@ def message_of(error: tf.errors.OpError) -> str | None:
         message = match[1].replace("] [", " ")
         if message.startswith(_BEGINNINGS):
             return message
+    match = _UNREADABLE.search(error.message)
+    if match:
+        return match[1]
     match = _LABEL.search(error.message)
     if match:
         return labels_message(int(match[2])) + f" {match[1]}"

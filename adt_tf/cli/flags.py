@@ -27,6 +27,7 @@ OF_EVALUATION = (
     "data_dir",
     "download",
     "image_size",
+    "stream",
     "norm",
     "epsilon",
     "seed",

@@ -25,9 +25,14 @@ def train() -> None:
     config = Config(**given_config(FLAGS))
     # Other machines can be met only before there are devices.
     import_tensorflow(devices=config.distribute != "multiworker")
+    from adt_tf.networks import own_functions
     from adt_tf.runs.experiment import Experiment
 
-    Experiment.from_config(config).train(workdir, flags=config.to_flags())
+    name = config.network_function
+    experiment = Experiment.from_config(
+        config, build_network=name and own_functions.find_function(name)
+    )
+    experiment.train(workdir, flags=config.to_flags())
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     pets/cat/1.jpg        pets/dog/7.png ...    (a fifth becomes the test split)
 
     folder = find("pets", image_size=(64, 64))
-    images, labels = folder.read("train")
+    images, labels = folder.split("train")   # images are read when asked for
     folder.class_names                       # ("cat", "dog")
 
 The headers of all files are read first, so that a file that is no image, a
@@ -16,23 +16,47 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from PIL import Image
 
-from adt_tf.files import first_line
+from adt_tf.data import decoding
+from adt_tf.data.decoding import Box
+from adt_tf.data.disk_images import DiskImages
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
-_GREY = ("1", "L", "LA", "I", "I;16", "F")
-# What Pillow raises for a file that is damaged, too large or no image.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    Image.DecompressionBombError,
-    Image.DecompressionBombWarning,
-)
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderReader:
+    """Reads image files.
+
+    Args:
+        root: Path of a folder.
+        names: Paths of the files, from that folder on.
+        image_shape: Height, width and channels that all are brought to.
+    """
+
+    root: str
+    names: Sequence[str]
+    image_shape: tuple[int, int, int]
+    dtype = np.dtype(np.uint8)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, index: int, box: Box | None = None) -> np.ndarray:
+        """Returns an image, or a part of it, as uint8 [H, W, C]."""
+        path = os.path.join(self.root, self.names[index])
+        return decoding.decode(path, self.image_shape, box, name=path)
+
+    def content(self, index: int) -> bytes:
+        """Returns the bytes of a file."""
+        path = pathlib.Path(self.root, self.names[index])
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise decoding.no_image(str(path), error) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,44 +65,22 @@ class ImageFolder:
 
     Attributes:
         path: The folder.
-        splits: For "train" and "test", or for "all", the files and labels.
+        splits: For "train" and "test", or for "all", the files, as paths from
+            the folder on, and their labels.
         class_names: The names of the subfolders, in alphabetical order.
-        image_size: Height and width that all images are brought to.
-        is_grey: Whether images are read with one channel, not with three.
+        image_shape: Height, width and channels that all images are brought to.
     """
 
     path: pathlib.Path
-    splits: dict[str, list[tuple[pathlib.Path, int]]]
+    splits: dict[str, tuple[list[str], np.ndarray]]
     class_names: tuple[str, ...]
-    image_size: tuple[int, int]
-    is_grey: bool
+    image_shape: tuple[int, int, int]
 
-    def read(self, split: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the images [N, H, W, C] of a split as uint8, and labels."""
-        files = self.splits[split]
-        height, width = self.image_size
-        shape = (len(files), height, width, 1 if self.is_grey else 3)
-        images = np.empty(shape, np.uint8)
-        for index, (path, _) in enumerate(files):
-            images[index] = self._decoded(path)
-        return images, np.array([label for _, label in files], np.int32)
-
-    def _decoded(self, path: pathlib.Path) -> np.ndarray:
-        height, width = self.image_size
-        try:
-            with Image.open(path) as image:
-                image = _eight_bits(image).convert(
-                    "L" if self.is_grey else "RGB"
-                )
-                if image.size != (width, height):
-                    # Pillow's bilinear filter averages where it shrinks.
-                    image = image.resize(
-                        (width, height), Image.Resampling.BILINEAR
-                    )
-                array = np.asarray(image)
-        except _UNREADABLE as error:
-            raise _no_image(path, error) from error
-        return array[..., np.newaxis] if self.is_grey else array
+    def split(self, name: str) -> tuple[DiskImages, np.ndarray]:
+        """Returns the images of a split, not yet read, and the labels."""
+        names, labels = self.splits[name]
+        reader = FolderReader(str(self.path), names, self.image_shape)
+        return DiskImages(reader), labels
 
 
 def is_folder(name: str) -> bool:
@@ -125,10 +127,14 @@ def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
             f"{', '.join(unknown)}"
         )
     splits = {
-        split: _files(source, class_names) for split, source in sources.items()
+        split: _files(path, "" if split == "all" else split, class_names)
+        for split in sources
     }
-    files = [file for pairs in splits.values() for file, _ in pairs]
-    sizes, modes = _headers(files)
+    sizes, are_grey = _headers(
+        os.path.join(path, name)
+        for names, _ in splits.values()
+        for name in names
+    )
     if image_size is None:
         if len(sizes) > 1:
             raise ValueError(
@@ -137,9 +143,8 @@ def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
                 "--image_size=64,64 (`image_size=(64, 64)`)."
             )
         image_size = next(iter(sizes))
-    return ImageFolder(
-        path, splits, class_names, image_size, modes <= set(_GREY)
-    )
+    shape = (*image_size, 1 if are_grey else 3)
+    return ImageFolder(path, splits, class_names, shape)
 
 
 def count_undivided(name: str) -> int | None:
@@ -148,7 +153,7 @@ def count_undivided(name: str) -> int | None:
     class_names = _subfolders(path)
     if {"train", "test"} <= set(class_names):
         return None
-    return len(_files(path, class_names))
+    return len(_files(path, "", class_names)[1])
 
 
 def _subfolders(path: pathlib.Path) -> tuple[str, ...]:
@@ -162,56 +167,42 @@ def _subfolders(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def _files(
-    source: pathlib.Path, class_names: Sequence[str]
-) -> list[tuple[pathlib.Path, int]]:
-    files = []
-    for label, name in enumerate(class_names):
-        if not (source / name).is_dir():
+    root: pathlib.Path, folder: str, class_names: Sequence[str]
+) -> tuple[list[str], np.ndarray]:
+    """Returns the files of all classes in a folder of the root, and labels."""
+    names, labels = [], []
+    for label, class_name in enumerate(class_names):
+        source = root / folder / class_name
+        if not source.is_dir():
             continue  # A class may be missing from the test split.
-        found = sorted(
-            path
-            for path in (source / name).rglob("*")
-            if path.suffix.lower() in _SUFFIXES
-            and not path.name.startswith(".")
-            and path.is_file()
-        )
+        # Texts take a fifth of the memory of paths.
+        found = [
+            os.path.relpath(os.path.join(place, name), root)
+            for place, _, files in os.walk(source)
+            for name in files
+            if name.lower().endswith(_SUFFIXES) and not name.startswith(".")
+        ]
+        found = [n for n in found if os.path.isfile(os.path.join(root, n))]
         if not found:
             raise ValueError(
-                f"{source / name} holds no image: a file must end in one of "
+                f"{source} holds no image: a file must end in one of "
                 f"{', '.join(_SUFFIXES)}."
             )
-        files += [(path, label) for path in found]
-    return files
+        names += sorted(found, key=lambda name: name.split(os.sep))
+        labels += [label] * len(found)
+    return names, np.array(labels, np.int32)
 
 
 def _headers(
-    files: Sequence[pathlib.Path],
-) -> tuple[dict[tuple[int, int], None], set[str]]:
-    """Returns the sizes, in the order in which they appear, and the modes."""
-    sizes, modes = {}, set()
-    for path in files:
-        try:
-            with Image.open(path) as image:
-                sizes[image.height, image.width] = None
-                modes.add(image.mode)
-        except _UNREADABLE as error:
-            raise _no_image(path, error) from error
-    return sizes, modes
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Brings 16 bits a pixel to 8, which Pillow would cut off at 255."""
-    if image.mode not in ("I", "I;16"):
-        return image
-    values = np.asarray(image, np.float64)
-    return Image.fromarray((values / 257).round().clip(0, 255).astype("uint8"))
-
-
-def _no_image(path: pathlib.Path, error: Exception) -> ValueError:
-    return ValueError(
-        f"{path} cannot be read as an image: {first_line(error)}. Remove or "
-        "replace it."
-    )
+    paths: Iterable[str],
+) -> tuple[dict[tuple[int, int], None], bool]:
+    """Returns the sizes, in their order, and whether all images are grey."""
+    sizes, are_grey = {}, True
+    for path in paths:
+        size, is_grey = decoding.header(path, name=path)
+        sizes[size] = None
+        are_grey &= is_grey
+    return sizes, are_grey
 
 
 def _listed(sizes: dict[tuple[int, int], None]) -> str:

@@ -1,8 +1,9 @@
-"""Checked images and labels in memory, from whatever a user has."""
+"""Checked images and labels, from whatever a user has."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from adt_tf import checks
 from adt_tf.checks import arguments
+from adt_tf.data.disk_images import DiskImages
 
 # Room for the rounding of float32 pipelines that end at 0 or 1.
 _TOLERANCE = 1e-6
@@ -19,14 +21,17 @@ _TOLERANCE = 1e-6
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImageData:
-    """Checked images and labels, as NumPy arrays in memory.
+    """Checked images and labels, in memory or on the disk.
 
     Args:
-        images: [N, H, W, C], uint8 or floats in [0, 1] (kept as float32).
+        images: [N, H, W, C], uint8 or floats in [0, 1] (kept as float32); or
+            `DiskImages`, which are read when they are asked for.
         labels: [N] or [N, 1], integers in 0 .. num_classes - 1 (kept as int32).
         num_classes: How many classes there are.
         name: What reports call the data set.
         class_names: What reports call the classes, or None.
+        source: The same images on the disk, whose files tell whether data are
+            the same; None where the pixels do.
 
     Example:
 
@@ -36,14 +41,17 @@ class ImageData:
     (4, (8, 8, 1))
     """
 
-    images: np.ndarray
+    images: np.ndarray | DiskImages
     labels: np.ndarray
     num_classes: int
     name: str
     class_names: Sequence[str] | None = None
+    source: DiskImages | None = None
 
     def __post_init__(self) -> None:
-        images = validate_images(self.images)
+        images = self.images
+        if not self.is_streamed:
+            images = validate_images(images)
         labels = validate_labels(
             self.labels, self.num_classes, num_examples=len(images)
         )
@@ -61,6 +69,11 @@ class ImageData:
             f"ImageData(name={self.name!r}, {len(self)} images of shape "
             f"{self.input_shape}, num_classes={self.num_classes})"
         )
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images are read from the disk when they are asked for."""
+        return isinstance(self.images, DiskImages)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -232,7 +245,7 @@ def scale_images(images: tf.Tensor | np.ndarray) -> tf.Tensor:
 def as_arrays(
     dataset: Any, *, bounds: tuple[float, float] = (0.0, 1.0)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns checked float32 images and int32 labels.
+    """Returns checked float32 images and int32 labels, in memory.
 
     Args:
         dataset: (images, labels), an `ImageData`, a `tf.data.Dataset`, a
@@ -248,17 +261,40 @@ def as_arrays(
     >>> x.dtype, y.dtype
     (dtype('float32'), dtype('int32'))
     """
+    images, labels = as_examples(dataset, bounds=bounds)
+    return images[:], labels
+
+
+def as_examples(
+    dataset: Any, *, bounds: tuple[float, float] = (0.0, 1.0)
+) -> tuple[np.ndarray | DiskImages, np.ndarray]:
+    """Returns float32 images, which may be on the disk, and int32 labels.
+
+    Images on the disk are read, scaled and checked when they are asked for, as
+    in `images[:32]` or `images[indices]`: such a choice is a NumPy array.
+
+    Args:
+        dataset: As in `as_arrays`.
+        bounds: The least and the largest value of a pixel.
+    """
     images, labels = _collected(dataset)
     # Further on both become plain arrays, without their masks.
     _refuse_masked(images, "Images")
     _refuse_masked(labels, "Labels")
-    if tuple(bounds) == (0.0, 1.0):
-        images = scale_images(validate_images(images)).numpy()
+    convert = functools.partial(_as_floats, bounds=tuple(bounds))
+    if isinstance(images, DiskImages):
+        images = images.converted(convert)
     else:
-        images = checks.as_images(images, bounds)
-        images = checks.assert_images(images, bounds).numpy()
+        images = convert(images)
     labels = checks.classes_in_array(labels)
     return images, validate_labels(labels, num_examples=len(images))
+
+
+def _as_floats(images: Any, bounds: tuple[float, float]) -> np.ndarray:
+    if bounds == (0.0, 1.0):
+        return scale_images(validate_images(images)).numpy()
+    images = checks.as_images(images, bounds)
+    return checks.assert_images(images, bounds).numpy()
 
 
 def _collected(dataset: Any) -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """Data sets that TensorFlow Datasets has prepared.
 
     folder = find("cifar10", "~/tensorflow_datasets", download=False)
-    images, labels, class_names = read(folder, "train", limit=None)
+    builder = open_builder(folder, "train")
+    images, labels = read(builder, "train", limit=None)
 
 TFDS imports the Python classes that the files of a data set name, and it finds
 these files by rules of its own. So TFDS is never given a name to look up: the
@@ -15,10 +16,12 @@ import contextlib
 import json
 import os
 import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from adt_tf.data import records
 from adt_tf.files import first_line
 
 # As TFDS writes them, without a namespace, a version or arguments.
@@ -115,15 +118,12 @@ def _download(name: str, data_dir: str) -> str:
     return str(builder.data_dir)
 
 
-def read(
-    folder: str, source: str, limit: int | None
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Reads a split into memory: images, labels and the names of the classes.
+def open_builder(folder: str, source: str) -> Any:
+    """Returns TFDS' builder of a data set of images and classes.
 
     Args:
         folder: What `find` has returned.
-        source: Name of the split.
-        limit: How many examples to read; None for all.
+        source: Name of a split that it must have.
     """
     import tensorflow_datasets as tfds
 
@@ -140,16 +140,33 @@ def read(
     if (
         not isinstance(image, tfds.features.Image)
         or not isinstance(label, tfds.features.ClassLabel)
-        or None in image.shape
+        or (None in image.shape and not records.is_record_data(builder))
         or source not in builder.info.splits
     ):
         raise ValueError(
             "The data set must have images of one size, `image`, class "
-            "labels, `label`, and the splits train and test; bring it into "
-            f"this form and save it as .npz. Received: {folder!r} with "
+            "labels, `label`, and the splits train and test (images of any "
+            "size where TFDS has prepared it as array_record files); bring it "
+            f"into this form and save it as .npz. Received: {folder!r} with "
             f"{builder.info.features} and the splits "
             f"{', '.join(builder.info.splits)}"
         )
+    return builder
+
+
+def read(
+    builder: Any, source: str, limit: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reads the images and labels of a split into memory.
+
+    Args:
+        builder: What `open_builder` has returned.
+        source: Name of the split.
+        limit: How many examples to read; None for all.
+    """
+    import tensorflow_datasets as tfds
+
+    folder, image = os.fspath(builder.data_dir), builder.info.features["image"]
     size = builder.info.splits[source].num_examples
     size = size if limit is None else min(limit, size)
     dataset = builder.as_dataset(
@@ -170,18 +187,11 @@ def read(
             labels[start:stop] = batch["label"]
             start = stop
     except tf.errors.OpError as error:
-        raise _damaged(folder, start, size, first_line(error)) from error
+        raise records.damaged(folder, start, size, error) from error
     if start < size:
-        raise _damaged(folder, start, size, "there is no more")
-    return images, labels, label.names
-
-
-def _damaged(folder: str, start: int, size: int, reason: str) -> ValueError:
-    reason = re.sub(r"\{\{[^}]*\}\} ?", "", reason)  # the graph's node
-    return ValueError(
-        f"Cannot read {folder!r} beyond example {start} of {size}: {reason}. "
-        "The files are damaged or incomplete: prepare the data set again."
-    )
+        error = EOFError("there is no more")
+        raise records.damaged(folder, start, size, error)
+    return images, labels
 
 
 def _check_descriptions(folder: str) -> None:

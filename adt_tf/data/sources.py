@@ -1,19 +1,26 @@
-"""Where data sets come from: scikit-learn, TFDS, .npz files, folders."""
+"""Where data sets come from: scikit-learn, TFDS, arrays, folders."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from adt_tf import array_files
 from adt_tf.checks import arguments
-from adt_tf.data import folders, prepared
+from adt_tf.data import array_folders, folders, prepared, records
+from adt_tf.data.disk_images import DiskImages
 from adt_tf.data.images import ImageData, validate_labels
 from adt_tf.files import first_line
 
 _SPLITS = ("train", "test")
+# Bytes of the images of a split; an evaluation takes four times as many.
+_LARGEST_IN_MEMORY = 512 << 20
 
 
 def load(
@@ -26,21 +33,26 @@ def load(
     seed: int = 0,
     download: bool = False,
     image_size: tuple[int, int] | None = None,
+    stream: bool | None = None,
 ) -> ImageData:
-    """Reads one split of a data set into memory; offline unless `download`.
+    """Opens one split of a data set; offline unless `download`.
 
     An .npz file has x_train, y_train, x_test and y_test, as those of Keras, or
     images and labels, of which a stratified fifth becomes the test split. For
     the test split x_test and y_test are enough. An array of texts class_names
     names the classes, as data sets of TensorFlow Datasets do. A folder of
     images has a subfolder for each class, or train/ and test/ with one for each
-    class.
+    class. A folder of .npy files has the arrays of an .npz file, one a file.
+
+    Folders, and data sets that TensorFlow Datasets has prepared as array_record
+    files, may be larger than the memory: their images are then read when they
+    are asked for. Batches and results are the same, bit for bit.
 
     Args:
         name: "digits" (1,297 training and 500 test images, 8x8x1), the name of
             a data set of TensorFlow Datasets ("cifar10", "cifar100",
             "svhn_cropped", "name/config"), a path that ends in .npz, or the
-            path of a folder of images, as in "./pets".
+            path of a folder of images or .npy files, as in "./pets".
         split: "train", "validation" or "test".
         data_dir: Where TensorFlow Datasets keeps its data; by default
             $TFDS_DATA_DIR, or else ~/tensorflow_datasets.
@@ -49,7 +61,10 @@ def load(
             are held out as the validation split.
         seed: Makes that choice: give "train" and "validation" the same.
         download: Lets TensorFlow Datasets fetch what is not prepared.
-        image_size: Height and width to resize the images of a folder to.
+        image_size: Height and width to resize the images of a folder, or of
+            array_record files, to.
+        stream: Whether images stay on the disk; None for those of a split that
+            would take more than 512 MiB of memory.
 
     Example:
 
@@ -66,51 +81,95 @@ def load(
         arguments.integer_at_least(
             1, "None takes all.", num_examples=num_examples
         )
-    is_folder = folders.is_folder(name)
-    if image_size is not None and not is_folder:
-        raise ValueError(
-            "Only the images of a folder can be resized, as in ./pets. "
-            f"Received: image_size={image_size} for {name!r}"
-        )
     source = "test" if split == "test" else "train"
     held_out = 0 if split == "test" else validation_examples
-    class_names = None
-    if name == "digits":
-        images, labels, num_classes = _read_digits(source)
-    elif name.endswith(".npz"):
-        images, labels, num_classes, class_names = _read_npz(name, source)
-    elif is_folder:
-        images, labels, class_names = _read_folder(name, source, image_size)
-        num_classes = len(class_names)
-    else:
-        folder = prepared.find(name, data_dir, download=download)
-        # The choice of the validation split needs all labels.
-        limit = None if held_out else num_examples
-        images, labels, class_names = prepared.read(folder, source, limit)
-        num_classes = len(class_names)
+    # The choice of the validation split needs all labels.
+    limit = None if held_out else num_examples
+    images, labels, num_classes, class_names = _open(
+        name, source, data_dir, limit, download, image_size
+    )
+    chosen = np.arange(len(labels))
     if held_out:
         if not 0 < held_out < len(labels):
             raise arguments.error(
                 f"leave some of the {len(labels)} training examples",
                 validation_examples=held_out,
             )
-        chosen = _stratified_choice(labels, held_out, seed)
-        kept = chosen if split == "validation" else ~chosen
-        images, labels = images[kept], labels[kept]
+        is_held_out = _stratified_choice(labels, held_out, seed)
+        kept = is_held_out if split == "validation" else ~is_held_out
+        chosen = np.flatnonzero(kept)
     if num_examples is not None:
-        if num_examples > len(labels):
+        if num_examples > len(chosen):
             raise arguments.error(
-                f"be at most {len(labels)}, the size of the {split} split of "
+                f"be at most {len(chosen)}, the size of the {split} split of "
                 f"{name!r}",
                 "None takes all.",
                 num_examples=num_examples,
             )
-        images, labels = images[:num_examples], labels[:num_examples]
+        chosen = chosen[:num_examples]
+    on_disk = None
+    if isinstance(images, DiskImages):
+        images = on_disk = images.take(chosen)
+        size = math.prod(images.shape) * images.dtype.itemsize
+        if not (size > _LARGEST_IN_MEMORY if stream is None else stream):
+            images = images[:]
+    elif stream:
+        raise ValueError(
+            f"{name!r} cannot be streamed, since it gives no single example: "
+            "use a folder of images or of .npy files, or a data set that "
+            "TensorFlow Datasets has prepared as array_record files. "
+            "Received: stream=True (--stream)"
+        )
+    elif len(chosen) < len(labels):
+        images = images[chosen]
     if name.endswith(".npz"):
         name = os.path.basename(name).removesuffix(".npz")
-    elif is_folder:
+    elif folders.is_folder(name):
         name = os.path.basename(os.path.abspath(os.path.expanduser(name)))
-    return ImageData(images, labels, num_classes, name, class_names)
+    return ImageData(
+        images, labels[chosen], num_classes, name, class_names, on_disk
+    )
+
+
+def _open(
+    name: str,
+    source: str,
+    data_dir: str | None,
+    limit: int | None,
+    download: bool,
+    image_size: tuple[int, int] | None,
+) -> tuple[
+    np.ndarray | DiskImages, np.ndarray, int, Sequence[str] | np.ndarray | None
+]:
+    """Returns the images, the labels, and how many classes of which names."""
+    if folders.is_folder(name) and not array_folders.is_array_folder(name):
+        images, labels, names = _read_folder(name, source, image_size)
+        return images, labels, len(names), names
+    is_local = folders.is_folder(name) or name.endswith(".npz")
+    if name == "digits" or is_local:
+        _refuse_size(name, image_size)
+    if name == "digits":
+        return *_read_digits(source), None
+    if is_local:
+        return _read_arrays(os.path.expanduser(name), source)
+    folder = prepared.find(name, data_dir, download=download)
+    builder = prepared.open_builder(folder, source)
+    names = builder.info.features["label"].names
+    if records.is_record_data(builder):
+        images, labels = records.open_split(builder, source, limit, image_size)
+    else:
+        _refuse_size(name, image_size)
+        images, labels = prepared.read(builder, source, limit)
+    return images, labels, len(names), names
+
+
+def _refuse_size(name: str, image_size: tuple[int, int] | None) -> None:
+    if image_size is not None:
+        raise ValueError(
+            "Only the images of a folder, as in ./pets, or of array_record "
+            f"files can be resized. Received: image_size={image_size} for "
+            f"{name!r}"
+        )
 
 
 def _stratified_choice(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -140,44 +199,23 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
     return images[kept], digits.target[kept], 10
 
 
-def _read_npz(
+def _read_arrays(
     path: str, source: str
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None]:
-    path = os.path.expanduser(path)
-    if not os.path.isfile(path):
+) -> tuple[np.ndarray | DiskImages, np.ndarray, int, np.ndarray | None]:
+    """Reads an .npz file, or opens a folder of .npy files."""
+    if not os.path.exists(path) or (
+        path.endswith(".npz") and not os.path.isfile(path)
+    ):
         raise ValueError(
             "There is no such file: give the path of an .npz file. "
             f"Received: {path!r}"
         )
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz file, which np.savez writes")
-        with np.load(path, allow_pickle=False) as arrays:
-            names, is_split = set(arrays), True
-            if {"x_train", "y_train", "x_test", "y_test"} <= names:
-                images, labels = arrays[f"x_{source}"], arrays[f"y_{source}"]
-                shapes = [_shape(arrays, f"x_{s}")[1:] for s in _SPLITS]
-                if shapes[0] != shapes[1]:
-                    raise ValueError(
-                        "the images of x_train and x_test must have one shape, "
-                        f"but have {shapes[0]} and {shapes[1]}"
-                    )
-                all_labels = [arrays["y_train"], arrays["y_test"]]
-            elif {"x_test", "y_test"} <= names and source == "test":
-                images, labels = arrays["x_test"], arrays["y_test"]
-                all_labels = [labels]
-            elif {"images", "labels"} <= names:
-                images, labels = arrays["images"], arrays["labels"]
-                all_labels, is_split = [labels], False
-            else:
-                raise ValueError(
-                    "it must have the arrays x_train, y_train, x_test and "
-                    "y_test, or images and labels, but has "
-                    + (", ".join(arrays) or "none")
-                )
+        with _opened(path) as arrays:
+            images, labels, all_labels, is_split = _choose(arrays, source)
             class_names = None
-            if "class_names" in names:
-                class_names = arrays["class_names"]
+            if "class_names" in set(arrays):
+                class_names = np.array(arrays["class_names"])
     except array_files.DAMAGED as error:
         raise ValueError(
             f"Cannot read {path!r}: {first_line(error)}"
@@ -190,27 +228,77 @@ def _read_npz(
     )
     if images.ndim == 3:
         images = images[..., np.newaxis]
+    if os.path.isdir(path):
+        images = DiskImages(array_folders.ArrayReader(images))
     if not is_split:
-        in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
-        kept = in_test if source == "test" else ~in_test
-        images, labels = images[kept], labels[kept]
+        images, labels = _part_of(images, labels, source)
     return images, labels, num_classes, class_names
+
+
+def _opened(path: str) -> Any:
+    """Returns a context that gives the arrays of a file or folder by name."""
+    if os.path.isdir(path):
+        return contextlib.nullcontext(array_folders.ArrayFolder(path))
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no .npz file, which np.savez writes")
+    return np.load(path, allow_pickle=False)
+
+
+def _choose(
+    arrays: Mapping[str, np.ndarray], source: str
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], bool]:
+    """Returns images, labels, the labels of all splits, and if there are any.
+
+    Args:
+        arrays: Arrays by their names.
+        source: "train" or "test".
+    """
+    names = set(arrays)
+    if {"x_train", "y_train", "x_test", "y_test"} <= names:
+        shapes = [_shape(arrays, f"x_{s}")[1:] for s in _SPLITS]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "the images of x_train and x_test must have one shape, "
+                f"but have {shapes[0]} and {shapes[1]}"
+            )
+        all_labels = [arrays["y_train"], arrays["y_test"]]
+        return arrays[f"x_{source}"], arrays[f"y_{source}"], all_labels, True
+    if {"x_test", "y_test"} <= names and source == "test":
+        labels = arrays["y_test"]
+        return arrays["x_test"], labels, [labels], True
+    if {"images", "labels"} <= names:
+        labels = arrays["labels"]
+        return arrays["images"], labels, [labels], False
+    raise ValueError(
+        "it must have the arrays x_train, y_train, x_test and y_test, or "
+        f"images and labels, but has {', '.join(arrays) or 'none'}"
+    )
 
 
 def _read_folder(
     name: str, source: str, image_size: tuple[int, int] | None
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+) -> tuple[DiskImages, np.ndarray, tuple[str, ...]]:
     folder = folders.find(name, image_size)
     if source in folder.splits:
-        return *folder.read(source), folder.class_names
-    images, labels = folder.read("all")
+        return *folder.split(source), folder.class_names
+    images, labels = _part_of(*folder.split("all"), source)
+    return images, labels, folder.class_names
+
+
+def _part_of(
+    images: np.ndarray | DiskImages, labels: np.ndarray, source: str
+) -> tuple[np.ndarray | DiskImages, np.ndarray]:
+    """Returns the examples of a split of data that have none."""
     in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
     kept = in_test if source == "test" else ~in_test
-    return images[kept], labels[kept], folder.class_names
+    is_on_disk = isinstance(images, DiskImages)
+    return images.take(kept) if is_on_disk else images[kept], labels[kept]
 
 
-def _shape(arrays: np.lib.npyio.NpzFile, name: str) -> tuple[int, ...]:
+def _shape(arrays: Mapping[str, np.ndarray], name: str) -> tuple[int, ...]:
     """Returns the shape of an array without reading its numbers."""
+    if isinstance(arrays, array_folders.ArrayFolder):
+        return arrays[name].shape
     with arrays.zip.open(f"{name}.npy") as file:
         if np.lib.format.read_magic(file) == (1, 0):
             return np.lib.format.read_array_header_1_0(file)[0]
@@ -223,12 +311,13 @@ def test_share(name: str) -> tuple[int, int] | None:
     None where all that are meant for it are: only a file of images and labels
     or a folder of classes is divided.
     """
-    if folders.is_folder(name):
+    is_folder = folders.is_folder(name)
+    if is_folder and not array_folders.is_array_folder(name):
         size = folders.count_undivided(name)
         return size and (_fifth(size), size)
-    if not name.endswith(".npz"):
+    if not is_folder and not name.endswith(".npz"):
         return None
-    with np.load(os.path.expanduser(name), allow_pickle=False) as arrays:
+    with _opened(os.path.expanduser(name)) as arrays:
         if {"x_test", "y_test"} <= set(arrays) or "labels" not in arrays:
             return None
         size = len(arrays["labels"])

@@ -135,7 +135,7 @@ def evaluated(
         attack.check(classifier)
     arguments.integer_at_least(1, batch_size=settings.batch_size)
     bounds = _bounds(attacks)
-    images, labels = data.as_arrays(dataset, bounds=bounds)
+    images, labels = data.as_examples(dataset, bounds=bounds)
     class_names = settings.class_names
     if class_names is None:
         class_names = getattr(dataset, "class_names", None)

@@ -54,7 +54,7 @@ class State:
         self.outcomes = np.full(shape, -1, np.int8)
         self.parts_done = np.zeros(shape, np.int16)
         self.seconds = np.zeros(len(names))
-        self.examples = np.array(images) if keep_examples else np.zeros(0)
+        self.examples = np.array(images[:]) if keep_examples else np.zeros(0)
         self.probe = np.zeros(0, np.float32) if probe is None else probe
         self.path = None
         self.resumed = self.refused = False
@@ -96,7 +96,7 @@ class State:
             images: The examples.
         """
         if self.examples.size:
-            self.examples = np.array(images)
+            self.examples = np.array(images[:])
         self.outcomes[:] = -1
         self.parts_done[:] = 0
         self.seconds[:] = 0

@@ -97,7 +97,7 @@ def lint(
         )
     arguments.integer_at_least(1, num_examples=num_examples)
     arguments.integer_at_least(1, batch_size=batch_size)
-    images, labels = data.as_arrays(dataset)
+    images, labels = data.as_examples(dataset)
     chosen = np.random.default_rng(seed).permutation(len(labels))
     chosen = np.sort(chosen[:num_examples])
     subject = Subject(

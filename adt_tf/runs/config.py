@@ -42,10 +42,19 @@ class Config:
     dataset: str = flag(
         "digits",
         "Data set: digits, a TFDS name (cifar10), a .npz file, or a folder of "
-        "images with a subfolder for each class, as in ./pets.",
+        "images with a subfolder for each class, or of .npy files, as in "
+        "./pets.",
     )
     image_size: tuple[int, ...] = flag(
-        (), "Height and width to resize a folder's images to, as in 64,64."
+        (),
+        "Height and width to resize images of a folder, or of array_record "
+        "files, to, as in 64,64.",
+    )
+    stream: bool | None = flag(
+        None,
+        "Read images from the disk as they are needed (default: where a split "
+        "would take more than 512 MiB).",
+        decides=False,
     )
     data_dir: str | None = flag(
         None,
@@ -66,10 +75,17 @@ class Config:
     augment: bool | None = flag(
         None, "Random crops and flips (default: for CIFAR only)."
     )
+    crop: str = flag(
+        "shift",
+        "Random crops: shift by up to 4 pixels, or a part of the image, "
+        "resized.",
+        choices=("shift", "resized"),
+    )
     network: str = flag(
         "small_cnn",
         "Classifier: small_cnn, preact_resnet18, wrn-D-K, keras:NAME of "
-        "keras.applications, or a file to start from (.keras, .pt, .pth, "
+        "keras.applications, package.module:function of your own (on the "
+        "command line only), or a file to start from (.keras, .pt, .pth, "
         ".safetensors, .npz, .onnx, .h5).",
     )
     weights: str | None = flag(
@@ -308,9 +324,16 @@ class Config:
         return dataclasses.replace(config, **changes)
 
     @property
+    def network_function(self) -> str | None:
+        """The package.module:function that --network names, or None."""
+        is_code = flagfiles.names_code(self.network)
+        return self.network if is_code else None
+
+    @property
     def network_file(self) -> str | None:
         """The file that --network names, or None where it is a name."""
         is_file = "." in self.network or "/" in self.network
+        is_file = is_file and self.network_function is None
         return self.network if is_file else None
 
     def network_arguments(self) -> dict[str, Any]:

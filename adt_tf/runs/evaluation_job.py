@@ -32,6 +32,9 @@ from adt_tf.runs import evaluation_files, inputs, provenance
 from adt_tf.runs.config import Config
 from adt_tf.threat_models import ThreatModel
 
+# Images of a data set on the disk among which feature attacks find a target.
+_MOST_TARGETS = 1000
+
 
 def build_attacks(
     names: Sequence[str],
@@ -57,7 +60,7 @@ def build_attacks(
     attacked = classifier if source is None else source
     context = {
         "features": "map" if _has_feature_map(attacked) else "logits",
-        "targets": data.as_arrays(test),
+        "targets": _targets(test, names),
         "input_shape": test.input_shape,
         "width_factor": width_factor,
     }
@@ -72,6 +75,20 @@ def build_attacks(
     if source is not None:
         chosen = [attacks.Transfer(source, attack) for attack in chosen]
     return chosen
+
+
+def _targets(
+    test: data.ImageData, names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the images whose features attacks aim at, in memory."""
+    if not any(name.lower().startswith("fea") for name in names):
+        return None
+    images, labels = data.as_examples(test)
+    if test.is_streamed:
+        places = np.linspace(0, len(labels) - 1, _MOST_TARGETS)
+        chosen = np.unique(places.astype(int))
+        images, labels = images.take(chosen), labels[chosen]
+    return images[:], labels
 
 
 def _has_feature_map(classifier: Any) -> bool:
@@ -114,7 +131,7 @@ def trained_generators(
     train = load_train() if amortized else None
     for attack in amortized:
         settings = (configs.fingerprint(attack), epochs, batch_size, seed)
-        examples = data.as_arrays(train)
+        examples = data.as_examples(train)
         key = state.fingerprint(
             [classifier, *attack.models], *examples, settings
         )

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -50,6 +51,7 @@ class Experiment:
             noise, after a loss or gradient that is not finite.
         network_file: Name and fingerprint of the file that the classifier
             comes from, or None.
+        crop: How images are cropped: "shift" or "resized".
     """
 
     trainer: AdversarialTrainer
@@ -65,10 +67,23 @@ class Experiment:
     policy: Policy = Policy()
     max_rollbacks: int = 0
     network_file: dict[str, str] | None = None
+    crop: str = "shift"
 
     @classmethod
-    def from_config(cls, config: Config) -> Experiment:
-        """Builds a run from its configuration."""
+    def from_config(
+        cls,
+        config: Config,
+        *,
+        build_network: Callable[..., keras.Model] | None = None,
+    ) -> Experiment:
+        """Builds a run from its configuration.
+
+        Args:
+            config: Configuration of the run.
+            build_network: Function that builds the classifier, where --network
+                is package.module:function; called with `input_shape` and
+                `num_classes`.
+        """
         # First of all: other machines are to be met before anything is done.
         strategy = strategies.get(config.distribute)
         strategies.check_divisible(
@@ -81,10 +96,12 @@ class Experiment:
             strategy, "flags", zlib.crc32(same.to_flags().encode())
         )
         with strategy.scope(), precision.policy(config.precision):
-            return cls._from_config(config)
+            return cls._from_config(config, build_network)
 
     @classmethod
-    def _from_config(cls, config: Config) -> Experiment:
+    def _from_config(
+        cls, config: Config, build_network: Callable[..., keras.Model] | None
+    ) -> Experiment:
         policy = Policy(
             config.checkpoint_steps,
             config.checkpoint_minutes,
@@ -108,7 +125,7 @@ class Experiment:
         network_file = provenance.network_file(
             config.network_file or config.weights
         )
-        classifier = inputs.start_network(config, train_data)
+        classifier = inputs.start_network(config, train_data, build_network)
         trainer = AdversarialTrainer(
             classifier,
             method.attack,
@@ -147,6 +164,7 @@ class Experiment:
             policy,
             _MAX_ROLLBACKS[config.on_nonfinite],
             network_file,
+            config.crop,
         )
 
     @property

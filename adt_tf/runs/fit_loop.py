@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import replication
+from adt_tf import checks, replication
 from adt_tf.runs import strategies
 
 
@@ -42,7 +42,7 @@ def fit(
             validation_data = strategies.split(strategy, validation_data)
     if not strategies.is_multiworker(strategy):
         return _keras_loop(trainer, train, validation_data, **arguments)
-    with strategies.lost_workers_told():
+    with strategies.lost_workers_told(), checks.failures_told():
         return _loop(trainer, train, validation_data, **arguments)
 
 

@@ -33,10 +33,11 @@ _COMMAND_LINE_ONLY = ("download", "nodownload")
 
 
 class _Flag(NamedTuple):
-    """A flag, and the recipe that has set it, if one has."""
+    """A flag, with the file and the recipe that have set it, if any has."""
 
     text: str
     recipe: str | None = None
+    file: pathlib.Path | None = None
 
     @property
     def name(self) -> str:
@@ -50,7 +51,9 @@ def expand(
     """Puts the flags of flagfiles in the place of the flags that name them.
 
     Whether data are downloaded is for the command line to say: a flagfile may
-    hold --download, as the flags.txt of a run does, but it does not count.
+    hold --download, as the flags.txt of a run does, but it does not count. A
+    network that is a Python function must be named there as well: a flagfile
+    that names one is refused, unless the command line gives --network after it.
 
     Args:
         arguments: Flags as on a command line, without the program's name.
@@ -68,7 +71,31 @@ def expand(
             flags.append(_Flag(argument))
         else:
             flags += _read(find(name))
+    _check_code(flags)
     return [flag.text for flag in _fitting(flags, say)] + rest
+
+
+def names_code(network: str) -> bool:
+    """Tells whether --network is a function, as in package.module:function.
+
+    >>> names_code("mine.networks:tiny"), names_code("keras:MobileNetV2")
+    (True, False)
+    """
+    module, colon, _ = network.partition(":")
+    return bool(colon) and module != "keras" and not {*network} & {*"/\\"}
+
+
+def _check_code(flags: Sequence[_Flag]) -> None:
+    """Refuses Python code that is named by a file: it may be anybody's."""
+    networks = [flag for flag in flags if flag.name == "network"]
+    for flag in networks[-1:]:
+        value = flag.text.partition("=")[2]
+        if flag.file is not None and names_code(value):
+            raise ValueError(
+                f"{flag.file} names Python code to run, {value}, which only "
+                "the command line may do. If you trust it, give the same "
+                f"there, after --flagfile: --network={value}"
+            )
 
 
 def read(path: pathlib.Path) -> list[str]:
@@ -96,7 +123,7 @@ def _read(
         recipe = f"{_RECIPES}/{path.stem}"
     flags = []
     for line in read_lines(path):
-        name, flag = _named(line), _Flag(line, recipe)
+        name, flag = _named(line), _Flag(line, recipe, path)
         if name is not None:
             file = find(name, beside=path)
             flags += _read(file, (*inside, path), recipe)

@@ -10,11 +10,13 @@ classifier = start_network(config, train)     # to be trained
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from adt_tf import data, networks, threat_models
+from adt_tf.networks import own_functions
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
@@ -49,43 +51,56 @@ def load_classifier(
     )
 
 
-def start_network(config: Config, train: data.ImageData) -> keras.Model:
+def start_network(
+    config: Config,
+    train: data.ImageData,
+    build: Callable[..., keras.Model] | None = None,
+) -> keras.Model:
     """Returns the classifier that a run starts from.
 
     Args:
         config: The run's configuration; --network names an architecture,
-            whose weights the seed gives, or a file.
+            whose weights the seed gives, a file, or a function.
         train: The training set.
+        build: That function. It is not looked up here, since a configuration
+            may have come from anywhere.
     """
-    if config.network_file is None:
+    size = {"input_shape": train.input_shape, "num_classes": train.num_classes}
+    name = config.network_function or config.network_file
+    if name is None:
         return networks.get(
             config.network,
-            input_shape=train.input_shape,
-            num_classes=train.num_classes,
+            **size,
             seed=config.seed,
             **config.network_arguments(),
         )
     if config.precision != "float32":
         raise ValueError(
-            "A network from a file keeps its precision: leave --precision at "
-            f"float32. Received: --precision={config.precision} with "
-            f"--network={config.network_file}"
+            "A network from a file or function keeps its precision: leave "
+            f"--precision at float32. Received: --precision={config.precision} "
+            f"with --network={name}"
         )
-    classifier = load_classifier(
-        config.network_file, config.architecture, like=train
-    )
+    if config.network_file is not None:
+        classifier = load_classifier(name, config.architecture, like=train)
+    elif build is not None:
+        classifier = own_functions.build(build, **size, seed=config.seed)
+    else:
+        raise ValueError(
+            f"--network={name} is Python code, which only the command line of "
+            "adt-train runs. In Python give the function itself: "
+            "`Experiment.from_config(config, build_network=function)`."
+        )
     if not isinstance(classifier, keras.Model):
         raise ValueError(
-            f"--network={config.network_file} is a SavedModel, which cannot "
-            "be trained. Give a .keras file, or weights."
+            f"--network={name} is a SavedModel, which cannot be trained. Give "
+            "a .keras file, or weights."
         )
     shapes = (None, *train.input_shape), (None, train.num_classes)
     if (classifier.input_shape, classifier.output_shape) != shapes:
         raise ValueError(
-            f"--network={config.network_file} must take images "
-            f"{train.input_shape} and give {train.num_classes} logits, as "
-            f"{train.name} needs. Received: images "
-            f"{tuple(classifier.input_shape[1:])} and outputs "
+            f"--network={name} must take images {train.input_shape} and give "
+            f"{train.num_classes} logits, as {train.name} needs. Received: "
+            f"images {tuple(classifier.input_shape[1:])} and outputs "
             f"{tuple(classifier.output_shape[1:])}"
         )
     return classifier
@@ -99,7 +114,7 @@ def threat_model(config: Config) -> threat_models.ThreatModel:
 def load_data(
     config: Config, split: str, num_examples: int | None = None
 ) -> data.ImageData:
-    """Loads a split of the data set that a configuration names.
+    """Opens a split of the data set that a configuration names.
 
     Args:
         config: The experiment's configuration.
@@ -115,6 +130,7 @@ def load_data(
         seed=config.seed,
         download=config.download,
         image_size=config.image_size or None,
+        stream=config.stream,
     )
 
 

@@ -172,7 +172,10 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
 
 
 def describe(examples: ImageData) -> dict[str, Any]:
-    """The size of a data set, and a fingerprint of all its pixels and labels.
+    """The size of a data set, and a fingerprint of all its images and labels.
+
+    Of images that come from files it is the files that count, which are read
+    one by one, whether the images are in memory or not.
 
     >>> import numpy as np
     >>> mine = ImageData(np.zeros([4, 8, 8, 1]), np.array([0, 1, 1, 0]), 2, "m")
@@ -180,7 +183,10 @@ def describe(examples: ImageData) -> dict[str, Any]:
     >>> described["examples"], described["shape"], described["classes"]
     (4, [8, 8, 1], 2)
     """
-    digest = hashlib.sha256(np.ascontiguousarray(examples.images))
+    if examples.source is None:
+        digest = hashlib.sha256(np.ascontiguousarray(examples.images))
+    else:
+        digest = hashlib.sha256(examples.source.digest.encode())
     digest.update(np.ascontiguousarray(examples.labels))
     return {
         "name": examples.name,

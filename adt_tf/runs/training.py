@@ -110,6 +110,7 @@ def _fit(
                 batch_size=size,
                 seed=experiment.seed,
                 augment=experiment.augment,
+                crop=experiment.crop,
                 start_step=save.step,
             ),
             validation_data=held_out and data.eval_pipeline(held_out, size),

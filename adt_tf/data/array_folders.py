@@ -1,0 +1,94 @@
+"""Folders of .npy files, which are mapped into memory, not read.
+
+    mine/x_train.npy  mine/y_train.npy  mine/x_test.npy  mine/y_test.npy
+    mine/images.npy   mine/labels.npy           (a fifth becomes the test split)
+
+The names are those of the arrays of an .npz file. `np.save` writes the files;
+`np.lib.format.open_memmap` writes one that is larger than the memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from adt_tf.data import decoding
+from adt_tf.data.decoding import Box
+from adt_tf.data.images import validate_images
+
+_SUFFIX = ".npy"
+# Images that are looked at before any work is done; the others when read.
+_EXAMINED = 32
+
+
+class ArrayFolder(Mapping):
+    """The arrays of a folder by their names, mapped into memory."""
+
+    def __init__(self, path: str):
+        self.path = os.path.expanduser(path)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        path = os.path.join(self.path, name + _SUFFIX)
+        if not os.path.isfile(path):
+            raise KeyError(name)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(
+            sorted(
+                name.removesuffix(_SUFFIX)
+                for name in os.listdir(self.path)
+                if name.endswith(_SUFFIX)
+            )
+        )
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayReader:
+    """Reads the images of an array [N, H, W, C], one by one.
+
+    Args:
+        array: uint8, or floats in [0, 1]; mapped into memory, or in it.
+    """
+
+    array: np.ndarray
+
+    def __post_init__(self) -> None:
+        places = np.linspace(0, max(len(self.array) - 1, 0), _EXAMINED)
+        chosen = np.unique(places.astype(int))[: len(self.array)]
+        validate_images(self.array[chosen])
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        return self.array.shape[1:]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the pixels as they are read."""
+        is_uint8 = self.array.dtype == np.uint8
+        return np.dtype(np.uint8 if is_uint8 else np.float32)
+
+    def read(self, index: int, box: Box | None = None) -> np.ndarray:
+        """Returns an image, or a part of it, checked."""
+        image = validate_images(self.array[index : index + 1])[0]
+        return image if box is None else decoding.cut(image, box)
+
+    def content(self, index: int) -> bytes:
+        """Returns the pixels of an image as bytes."""
+        return self.array[index].tobytes()
+
+
+def is_array_folder(name: str) -> bool:
+    """Tells whether a folder holds .npy files."""
+    path = os.path.expanduser(name)
+    return any(entry.endswith(_SUFFIX) for entry in os.listdir(path))

@@ -1,0 +1,94 @@
+"""Batches of images from the disk, read ahead by Grain.
+
+    images = in_order(disk_images, batch_size=64)
+    images = by_step(disk_images, plan, batch_size=64, start_step=1000)
+
+Both are tf.data.Datasets of images [batch, H, W, C]. Grain reads many images at
+once, in threads, and gives them in order. Any image has a number, so that a
+resumed run begins at the image at which it would have been.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from adt_tf.data.disk_images import DiskImages, num_cores
+
+# More images than any run reads.
+_ENDLESS = 1 << 62
+# Batches that Grain reads ahead.
+_AHEAD = 2
+
+Plan = Callable[[int], tuple[np.ndarray, np.ndarray | None]]
+
+
+def by_step(
+    images: DiskImages, plan: Plan, *, batch_size: int, start_step: int
+) -> tf.data.Dataset:
+    """Endless batches of the images that a plan names for each step.
+
+    Args:
+        images: Images on the disk.
+        plan: From a step to the indices of its images [batch], and to the
+            boxes [batch, 4] to cut out of them, or None for whole images.
+        batch_size: Images of a step.
+        start_step: Step of the first batch.
+    """
+    # Several images of a step, and of those beside it, are read at once.
+    plan = functools.lru_cache(maxsize=2 * _AHEAD + 2)(plan)
+
+    def read(number: int) -> np.ndarray:
+        step, place = divmod(number, batch_size)
+        indices, boxes = plan(step)
+        box = None if boxes is None else tuple(boxes[place].tolist())
+        return images.read(indices[place], box)
+
+    return _dataset(images, read, start_step * batch_size, _ENDLESS, batch_size)
+
+
+def in_order(images: DiskImages, batch_size: int) -> tf.data.Dataset:
+    """All images once, in order; the last batch may be smaller.
+
+    Args:
+        images: Images on the disk.
+        batch_size: Images of a batch.
+    """
+    return _dataset(images, images.read, 0, len(images), batch_size)
+
+
+def _dataset(
+    images: DiskImages,
+    read: Callable[[int], np.ndarray],
+    start: int,
+    stop: int,
+    batch_size: int,
+) -> tf.data.Dataset:
+    """Batches of read(start), read(start + 1), ... read(stop - 1)."""
+    # Importing Grain takes a third of a second.
+    import grain
+
+    def generate() -> Iterator[np.ndarray]:
+        options = grain.ReadOptions(
+            num_threads=2 * num_cores(),
+            prefetch_buffer_size=_AHEAD * batch_size,
+        )
+        numbers = grain.MapDataset.range(start, stop)
+        batches = iter(
+            numbers.map(read).to_iter_dataset(options).batch(batch_size)
+        )
+        try:
+            yield from batches
+        finally:
+            batches.close()
+
+    size = batch_size if stop == _ENDLESS else None
+    return tf.data.Dataset.from_generator(
+        generate,
+        output_signature=tf.TensorSpec(
+            (size, *images.shape[1:]), images.reader.dtype
+        ),
+    )
