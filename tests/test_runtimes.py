@@ -59,7 +59,7 @@ def test_logits_are_those_of_keras(name, classifier, images, tmp_path):
     results = runtimes.convert(classifier, tmp_path, names, images=images[:8])
     assert list(results) == names
     for kind, told in results.items():
-        run = runtimes.load(tmp_path / told["file"], num_classes=10)
+        run = runtimes.load(tmp_path / told["file"])
         # Batches of other sizes than before, too.
         for x in (images, images[:1], images[3:10]):
             expected = classifier(x).numpy()
@@ -95,7 +95,7 @@ def test_a_broken_conversion_is_noticed(classifier, images, tmp_path):
 def test_an_artefact_has_its_logits_and_its_sources_gradient(
     int8, classifier, images
 ):
-    model = artifact.load(int8, classifier, num_classes=10)
+    model = artifact.load(int8, classifier)
     x = tf.constant(images[:4])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -193,8 +193,9 @@ def test_files_that_are_no_classifiers(tmp_path, images):
         [keras.Input((8, 8, 1)), keras.layers.Flatten(), keras.layers.Dense(3)]
     )
     runtimes.convert(model, tmp_path, ["litert"], images=images)
+    digits = data.load("digits", split="test", num_examples=10)
     with pytest.raises(ValueError, match="must give 10 logits.* It gives: 3"):
-        runtimes.load(tmp_path / "model.tflite", num_classes=10)
+        artifact.load(tmp_path / "model.tflite", model, like=digits)
     content = (tmp_path / "model.tflite").read_bytes()
     for length in (0, 4, 100, len(content) // 2, len(content) - 50):
         (tmp_path / "cut.tflite").write_bytes(content[:length])

@@ -244,7 +244,7 @@ def _evaluate_artifact() -> None:
     artifact_job.assess(
         config,
         source,
-        artifact.load(FLAGS.artifact, source, num_classes=test.num_classes),
+        artifact.load(FLAGS.artifact, source, like=test),
         test,
         FLAGS.attacks,
         output,

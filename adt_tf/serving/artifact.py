@@ -1,6 +1,6 @@
 """A shipped file, attacked as it is.
 
-    model = artifact.load("model_int8.tflite", source, num_classes=10)
+    model = artifact.load("model_int8.tflite", source, like=test)
     logits = model(images, training=False)       # the file's own
 
 What a runtime computes in integers has no gradient, and what another one
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import checks
+from adt_tf import checks, data
 from adt_tf.serving import bundle, loading, runtimes
 
 
 def load(
-    path: str | os.PathLike, source: Any, *, num_classes: int | None = None
+    path: str | os.PathLike,
+    source: Any,
+    *,
+    like: data.ImageData | None = None,
 ) -> Any:
     """Loads a file of another runtime, or a SavedModel, to be attacked.
 
@@ -31,21 +34,41 @@ def load(
         path: A .tflite, .onnx or (OpenVINO) .xml file, or the directory of a
             SavedModel or of its versions.
         source: The classifier that it was made of.
-        num_classes: Number of logits that it must give, or None for any.
+        like: Examples whose shape and number of classes it must have, or None
+            for any.
     """
     path = pathlib.Path(path)
     directory = path if (path / "saved_model.pb").is_file() else None
     directory = directory or bundle.newest(path)
     if directory is not None:
-        return loading.load(directory)
+        return _checked(loading.load(directory), path, like)
     if path.suffix not in runtimes.SUFFIXES:
         raise ValueError(
             f"An artefact must be a SavedModel, or a file that ends in one of "
             f"{', '.join(runtimes.SUFFIXES)}. Received: {path}; a Keras model "
             "or weights are measured with --model."
         )
-    run = runtimes.load(path, num_classes=num_classes)
-    return Artifact(run, source, name=path.name)
+    model = Artifact(runtimes.load(path), source, name=path.name)
+    return _checked(model, path, like)
+
+
+def _checked(model: Any, path: pathlib.Path, like: data.ImageData | None):
+    """Returns a model, or raises where it is one of other data."""
+    if like is None:
+        return model
+    shape = tuple(model.input_shape[1:])
+    if shape != like.input_shape:
+        raise ValueError(
+            f"{path} must take images of shape {like.input_shape}, as those "
+            f"of {like.name} are. It takes: {shape}"
+        )
+    number = model(tf.zeros([1, *shape]), training=False).shape[-1]
+    if number != like.num_classes:
+        raise ValueError(
+            f"{path} must give {like.num_classes} logits, one for each class "
+            f"of {like.name}. It gives: {number}"
+        )
+    return model
 
 
 class Artifact:

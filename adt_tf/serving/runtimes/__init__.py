@@ -132,14 +132,11 @@ def convert(
     return results
 
 
-def load(
-    path: str | os.PathLike, *, num_classes: int | None = None
-) -> Callable[[np.ndarray], np.ndarray]:
+def load(path: str | os.PathLike) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function from float images in [0, 1] to logits.
 
     Args:
         path: An .onnx, .tflite or (OpenVINO) .xml file.
-        num_classes: Number of logits that it must give, or None for any.
     """
     path = pathlib.Path(path)
     if path.suffix not in _BY_SUFFIX or not path.is_file():
@@ -164,11 +161,6 @@ def load(
         raise ValueError(
             f"{path} must give logits [batch, classes]. It gives, for two "
             f"images: {list(answer.shape)}"
-        )
-    if num_classes is not None and answer.shape[1] != num_classes:
-        raise ValueError(
-            f"{path} must give {num_classes} logits, one for each class of "
-            f"the data. It gives: {answer.shape[1]}"
         )
     run.image_shape, run.num_classes = tuple(shape[1:]), answer.shape[1]
     return run
