@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,7 +30,7 @@ SNIPPETS = dict(
     re.findall(r"<!-- run: (\S+) -->\n```python\n(.*?)```", TEXT, re.DOTALL)
 )
 CASES = [
-    [cell.strip() for cell in line.split(" | ")]
+    [cell.strip() for cell in line.strip("| ").split(" | ")]
     for line in TEXT.partition("| case | snippet")[2].splitlines()[2:]
 ]
 NAMES = [
@@ -91,7 +92,7 @@ def test_case(case, folder, monkeypatch):
         "classifier": adt_tf.from_preset(PRESET),
         "file": png(images[np.flatnonzero(labels == 3)[0]]),
     }
-    assert result_of(snippet, names) == expected.removesuffix("|").strip()
+    assert result_of(snippet, names) == expected
 
 
 @pytest.mark.parametrize("name", ["litert", "onnx"])
@@ -110,9 +111,12 @@ def test_conversion_by_hand(name, folder, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def server(folder):
+def server(folder, tmp_path_factory):
     """The document's server, in a process of its own; yields its URL."""
     pytest.importorskip("litserve")
+    first = folder / "digits" / "1"
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copytree(first, folder / "digits" / "1")
     (folder / "server.py").write_text(SNIPPETS["server.py"])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
