@@ -179,7 +179,9 @@ def test_protocols_build(path):
 
 
 def test_protocols_are_all_there():
-    expected = "autoattack distributional paper quick released rice spsa"
+    expected = (
+        "artifact autoattack distributional paper quick released rice spsa"
+    )
     assert " ".join(path.stem for path in PROTOCOLS) == f"{expected} transfer"
 
 

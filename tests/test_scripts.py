@@ -185,7 +185,12 @@ def test_export_and_report(workdir, tmp_path):
     done = run("export", f"--workdir={workdir}", f"--output={target}")
     assert "in a process without adt_tf" in done.stdout
     done = run("export", f"--workdir={workdir}", f"--output={target}")
-    assert "is there already" in done.stdout
+    assert f"SavedModel in {target / '2'}" in done.stdout
+    assert [p.name for p in sorted(target.iterdir())] == ["1", "2"]
+    known = json.loads((target / "2" / "robustness.json").read_text())
+    measured = json.loads((workdir / "evaluation.json").read_text())
+    assert known["robust"]["accuracy"] == measured["A_rob"]
+    assert known["training_data"]["examples"] == 128
     output = tmp_path / "report"
     done = run(
         "report",
@@ -235,7 +240,8 @@ def test_several_processes_on_one_workdir(workdir, tmp_path):
         for folder in (workdir, path)
     )
     assert before["outcomes"] == after["outcomes"]
-    assert (path / "saved_model" / "saved_model.pb").is_file()
+    for version in ("1", "2", "3"):
+        assert (path / "saved_model" / version / "saved_model.pb").is_file()
     assert not [p for p in path.iterdir() if "partial" in p.name]
     assert not list(path.glob("unfinished-*"))
 

@@ -6,13 +6,17 @@
     adt-evaluate --workdir=DIR --norm=l2 --epsilon=0.5
     adt-evaluate --preset=digits_small_cnn_adt_exp --replay
     adt-evaluate --compare DIR1 DIR2 --protocol=autoattack
+    adt-evaluate --artifact=model_int8.tflite --source=classifier.keras \
+      --dataset=mine.npz --epsilon=0.03
 
 Data set, norm and epsilon are those of the run, unless given. The protocols
 are the flagfiles in flags/protocols. Writes DIR/evaluation.json (with a
 protocol DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted,
-the same command goes on where it stopped.
+the same command goes on where it stopped. --artifact attacks a shipped file by
+queries and with images found on its source, and says what the conversion costs.
 """
 
+import pathlib
 import shlex
 import sys
 
@@ -21,6 +25,7 @@ from absl import flags
 from adt_tf.cli import command
 from adt_tf.cli.flags import (
     OF_EVALUATION,
+    classifier_fingerprint,
     config_to_measure,
     default_output,
     define_classifier,
@@ -56,6 +61,13 @@ flags.DEFINE_string(
     "source",
     None,
     "Workdir or model that is attacked instead.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "artifact",
+    None,
+    "Shipped file to measure: .tflite, .onnx, .xml (OpenVINO), or a "
+    "SavedModel. It needs --source, or the --workdir that it comes from.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
@@ -113,6 +125,9 @@ def evaluate(*arguments: str) -> None:
     if FLAGS.replay:
         _replay()
         return
+    if FLAGS.artifact:
+        _evaluate_artifact()
+        return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
     # Generators are trained on the training examples.
@@ -126,7 +141,6 @@ def evaluate(*arguments: str) -> None:
         evaluation_settings,
         inputs,
     )
-    from adt_tf.runs.workdir import Workdir
 
     output = evaluation_files.checked_output(output, FLAGS.keep_examples)
     test = inputs.load_test_data(config, FLAGS.test_examples)
@@ -161,9 +175,7 @@ def evaluate(*arguments: str) -> None:
             **evaluation_settings.describe(
                 config,
                 FLAGS.attacks,
-                classifier=Workdir(FLAGS.workdir).fingerprint()
-                if FLAGS.workdir
-                else None,
+                classifier=classifier_fingerprint(FLAGS),
                 test_examples=FLAGS.test_examples,
                 independent=FLAGS.independent,
                 attack_epochs=FLAGS.attack_epochs,
@@ -197,6 +209,55 @@ def _replay() -> None:
     print(result)
     if not result.agrees:
         sys.exit(1)
+
+
+def _evaluate_artifact() -> None:
+    """Measures a shipped file beside the classifier that it was made of."""
+    command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
+    for name in ("model", "preset", "keep_examples", "probabilities"):
+        if FLAGS[name].value:
+            raise ValueError(
+                f"--artifact does not go with --{name}: give --source, or the "
+                "--workdir that it comes from."
+            )
+    if (FLAGS.source is None) == (FLAGS.workdir is None):
+        raise ValueError(
+            "--artifact needs either --source, the float classifier that it "
+            "was made of, or --workdir, whose classifier that is."
+        )
+    FLAGS.protocol = FLAGS.protocol or (None if FLAGS.attacks else "artifact")
+    protocol = _choose_protocol()
+    named = pathlib.PurePath(FLAGS.artifact).name
+    output = FLAGS.output or default_output(
+        FLAGS, f"artifact-{named}.json", model="source"
+    )
+    config = config_to_measure(FLAGS, model="source")
+    import_tensorflow()
+    from adt_tf.runs import artifact_job, evaluation_files, inputs
+    from adt_tf.serving import artifact
+
+    output = evaluation_files.checked_output(output)
+    test = inputs.load_test_data(config, FLAGS.test_examples)
+    source = inputs.load_classifier(
+        FLAGS.source or FLAGS.workdir, FLAGS.architecture, like=test
+    )
+    artifact_job.assess(
+        config,
+        source,
+        artifact.load(FLAGS.artifact, source, like=test),
+        test,
+        FLAGS.attacks,
+        output,
+        details={
+            "command": command_line,
+            "protocol": protocol,
+            "method": named,
+            "artifact": FLAGS.artifact,
+            "source": FLAGS.source or FLAGS.workdir,
+        },
+        batch_size=FLAGS.eval_batch_size,
+        independent=FLAGS.independent,
+    )
 
 
 def _compare(paths: list[str]) -> None:

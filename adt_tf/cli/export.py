@@ -1,18 +1,25 @@
-"""Writes a classifier as a SavedModel and loads it back.
+"""Writes a classifier as a SavedModel, with what is known of it.
 
     adt-export --workdir=DIR
+    adt-export --workdir=DIR --output=models/digits --licence=Apache-2.0
+    adt-export --workdir=DIR --runtimes=onnx,litert,litert-int8,openvino
     adt-export --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
-The SavedModel goes to DIR/saved_model, or beside the model, unless --output
-says otherwise. It is loaded in a process of its own, without adt_tf, and must
-give the same logits for the test images.
+It becomes the next version, 1/, 2/ and so on, in DIR/saved_model, or beside the
+model, unless --output says otherwise: a base path of TensorFlow Serving. It is
+loaded in a process of its own, without adt_tf, and must give the same logits
+for the test images. robustness.json, README.md (a model card) and
+robustbench.json say what adt-evaluate has measured.
 """
+
+import pathlib
 
 from absl import flags
 
 from adt_tf.cli import command
 from adt_tf.cli.flags import (
     OF_EVALUATION,
+    classifier_fingerprint,
     config_to_measure,
     default_output,
     define_config,
@@ -26,7 +33,34 @@ define_model(FLAGS)
 flags.DEFINE_string(
     "output",
     None,
-    "Directory of the SavedModel, in the place of saved_model.",
+    "Directory of the versions, in the place of saved_model. Its name is that "
+    "of the model.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "runtimes",
+    [],
+    "Other runtimes to write it for: onnx, litert, litert-float16, "
+    "litert-int8, openvino.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean(
+    "resize",
+    False,
+    "Let the served model resize files of other sizes.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "licence",
+    "unknown",
+    "Licence of the weights, by its SPDX identifier, such as Apache-2.0.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "evaluations",
+    None,
+    "Files of adt-evaluate, in the place of those in the workdir or beside the "
+    "model.",
     flag_values=FLAGS,
 )
 define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
@@ -38,9 +72,32 @@ def export() -> None:
     output = FLAGS.output or default_output(FLAGS, "saved_model")
     import_tensorflow()
     from adt_tf.runs import export_job, inputs
+    from adt_tf.serving import runtimes
 
+    runtimes.check_names(FLAGS.runtimes)
     test = inputs.load_data(config, "test")
-    export_job.export(load_classifier(FLAGS, test), test, output)
+    classifier = load_classifier(FLAGS, test)
+    export_job.export(
+        classifier,
+        test,
+        output,
+        origin=export_job.origin_of(config, FLAGS.workdir, FLAGS.licence),
+        evaluations=export_job.evaluations_of(
+            _evaluations(), classifier_fingerprint(FLAGS)
+        ),
+        resize=FLAGS.resize,
+        formats=FLAGS.runtimes,
+        load_train=lambda: inputs.load_data(config, "train"),
+    )
+
+
+def _evaluations() -> list[pathlib.Path]:
+    """Returns the files of the classifier's evaluations."""
+    if FLAGS.evaluations is not None:
+        return [pathlib.Path(path) for path in FLAGS.evaluations]
+    path = default_output(FLAGS, "evaluation.json")
+    named = path.parent.glob(f"{path.stem}-*.json")
+    return [path] * path.is_file() + sorted(named)
 
 
 def main() -> None:

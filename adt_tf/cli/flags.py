@@ -16,6 +16,7 @@ from typing import Any
 
 from absl import flags
 
+from adt_tf import files
 from adt_tf.cli import command
 from adt_tf.runs import flag_fields
 from adt_tf.runs.config import Config
@@ -139,7 +140,9 @@ def define_classifier(values: flags.FlagValues) -> None:
     )
 
 
-def default_output(values: flags.FlagValues, name: str) -> pathlib.Path:
+def default_output(
+    values: flags.FlagValues, name: str, *, model: str = "model"
+) -> pathlib.Path:
     """Returns the file of a result: in the workdir, or beside the model.
 
     That of a preset is in the current directory.
@@ -147,18 +150,36 @@ def default_output(values: flags.FlagValues, name: str) -> pathlib.Path:
     Args:
         values: Flags of the command, those of `define_model` among them.
         name: Name of the file in a workdir.
+        model: Flag that names a model.
     """
     if values.workdir:
         return pathlib.Path(values.workdir) / name
     if values.preset:
         return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
-    model = pathlib.Path(values.model)
+    path = pathlib.Path(values[model].value)
     # v1.0 of the SavedModel v1.0/ and of v1.0.keras.
-    stem = model.name if model.is_dir() else model.stem
-    return model.with_name(f"{stem}-{name}")
+    stem = path.name if path.is_dir() else path.stem
+    return path.with_name(f"{stem}-{name}")
 
 
-def config_to_measure(values: flags.FlagValues, *allowed: str) -> Config:
+def classifier_fingerprint(values: flags.FlagValues) -> str | None:
+    """Tells the classifier's file from another one; None of a directory.
+
+    Args:
+        values: Flags of the command, those of `define_model` among them.
+    """
+    from adt_tf.runs.workdir import Workdir
+
+    if values.workdir:
+        return Workdir(values.workdir).fingerprint()
+    if values.model and pathlib.Path(values.model).is_file():
+        return files.sha256(values.model)[:16]
+    return None
+
+
+def config_to_measure(
+    values: flags.FlagValues, *allowed: str, model: str = "model"
+) -> Config:
     """Returns the configuration that a classifier is measured with.
 
     It is that of --workdir, or of what a --preset was measured with, with what
@@ -169,8 +190,9 @@ def config_to_measure(values: flags.FlagValues, *allowed: str) -> Config:
         values: Flags of the command, those of `define_model` among them.
         *allowed: Fields that may be given for a model, beside the data set,
             the norm, epsilon and the seed.
+        model: Flag that names a model.
     """
-    names = (values.workdir, values.model, values.preset)
+    names = (values.workdir, values[model].value, values.preset)
     if sum(name is not None for name in names) != 1:
         raise ValueError("Give either --workdir or --model or --preset.")
     if values.workdir is not None:
@@ -193,7 +215,7 @@ def config_to_measure(values: flags.FlagValues, *allowed: str) -> Config:
         return Config(**{k: measured[k] for k in _OF_A_PRESET} | given)
     config = Config(**given)
     if not values["dataset"].present:
-        name = "model" if values.preset is None else "preset"
+        name = model if values.preset is None else "preset"
         raise ValueError(
             f"--{name} needs --dataset, the images to measure it on: mine.npz, "
             "or a name such as cifar10. --epsilon is "

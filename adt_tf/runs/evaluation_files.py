@@ -100,6 +100,8 @@ def write(
     report: evaluation.Report,
     test: data.ImageData,
     details: dict[str, Any],
+    *,
+    more: str = "",
 ) -> None:
     """Writes all files of an evaluation.
 
@@ -110,6 +112,7 @@ def write(
         report: The verdicts.
         test: The examples.
         details: What the JSON says beside the verdicts.
+        more: Markdown that follows the table in the .md file.
     """
     title = (
         f"# {escape(details.get('method', 'Evaluation'))} on "
@@ -122,7 +125,8 @@ def write(
         write_json(output, {**details, **report.to_dict()})
         files.write_text(output.with_suffix(".csv"), report.to_csv())
         files.write_text(
-            output.with_suffix(".md"), title + report.to_markdown()
+            output.with_suffix(".md"),
+            title + report.to_markdown() + (more and f"\n{more}"),
         )
         if report.examples is not None:
             write_arrays(

@@ -18,6 +18,7 @@ import keras
 import tensorflow as tf
 
 from adt_tf.files import first_line
+from adt_tf.serving import bundle
 from adt_tf.serving.bridge import classifiers
 from adt_tf.serving.bridge.reading import keras_weights
 
@@ -37,9 +38,9 @@ def load(
     Nothing that a file names is imported or run, and torch is not needed.
 
     Args:
-        path: A `.keras` or `.h5` file, the directory of a SavedModel, an
-            `.onnx` file, or weights: of `torch.save` in either form, a
-            safetensors or `.npz` file, Keras' own `.weights.h5`.
+        path: A `.keras` or `.h5` file, the directory of a SavedModel or of its
+            versions, an `.onnx` file, or weights: of `torch.save` in either
+            form, a safetensors or `.npz` file, Keras' own `.weights.h5`.
         architecture: Name of the architecture of weights, such as
             `"wrn-28-10"`, or None where their names tell it.
         input_shape: Shape of an image (height, width, channels), or None for
@@ -54,6 +55,8 @@ def load(
             logarithms are taken for logits.
     """
     path = pathlib.Path(path)
+    if not (path / "saved_model.pb").is_file():
+        path = bundle.newest(path) or path
     if has_weights_only(path):
         classifier = classifiers.load(
             path,

@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -21,11 +22,9 @@ import tensorflow as tf
 
 from adt_tf import checks, data, files
 from adt_tf.checks import arguments
+from adt_tf.data.images import validate_class_names
+from adt_tf.serving import request_checks
 from adt_tf.trainer import AdversarialTrainer
-
-# Bytes of a file beside its pixels, such as a colour profile and a preview.
-# Compressed text in a PNG grows by a factor of a thousand when it is read.
-_FILE_EXTRAS = 1 << 17
 
 
 def export(
@@ -33,16 +32,18 @@ def export(
     path: str | pathlib.Path,
     *,
     max_images: int = 4096,
+    class_names: Sequence[str] | None = None,
+    resize: bool = False,
 ) -> None:
     """Writes a classifier as a SavedModel.
 
     Each signature takes `images`, up to `max_images` of them, and returns
-    `logits`, `probabilities` and `label`. Scaling to [0, 1] is inside. An
-    image with a NaN or an infinite value gets NaN and the label -1. A file is
-    refused, with the whole request, if it is no PNG or JPEG, if its header
-    gives another size than the classifier's, or if it is longer than its
-    pixels without compression and 128 KiB: it is not decoded then, so that a
-    small request cannot ask for much memory or time.
+    `logits`, `probabilities` and `label`, that of files also `class_name`.
+    Scaling to [0, 1] is inside. An image with a NaN or an infinite value gets
+    NaN and the label -1. A file is refused, with the whole request, if it is
+    no PNG or JPEG, if its header gives another size than the classifier's, or
+    if it is longer than its pixels without compression and 128 KiB: it is not
+    decoded then, so that a small request cannot ask for much memory or time.
 
     Args:
         classifier: A Keras model from images in [0, 1] to logits, which has
@@ -50,6 +51,10 @@ def export(
             one.
         path: A directory that does not exist yet, or is empty.
         max_images: Largest number of images in one request.
+        class_names: A name for each class, or None for its number.
+        resize: Whether files of other sizes, up to 16 megapixels and bytes,
+            are brought to the classifier's, as the images of a folder are:
+            bilinear, averaged where they shrink.
     """
     arguments.integer_at_least(1, max_images=max_images)
     path = pathlib.Path(path)
@@ -61,13 +66,16 @@ def export(
     if isinstance(classifier, AdversarialTrainer):
         classifier = classifier.classifier
     checks.check_classifier(classifier)
-    height, width, channels = _image_shape(classifier)
+    height, width, channels = image_shape(classifier)
+    names = _names(classifier, class_names)
 
     shape = [None, height, width, channels]
 
     def serve(images):
         # A convolution of another rank ends the whole process.
-        images = _assert_count(tf.ensure_shape(images, shape), max_images)
+        images = request_checks.assert_count(
+            tf.ensure_shape(images, shape), max_images
+        )
         logits = classifier(images, training=False)
         logits = checks.as_logits(logits, classifier)
         # A ReLU may turn NaN into 0, and argmax makes a class of it.
@@ -82,24 +90,39 @@ def export(
         }
 
     def serve_uint8(images):
-        images = _assert_count(tf.ensure_shape(images, shape), max_images)
+        images = request_checks.assert_count(
+            tf.ensure_shape(images, shape), max_images
+        )
         return serve(data.scale_images(images))
 
     def decode(file):
-        file = _assert_size(file, height, width)
+        file = request_checks.assert_size(file, height, width, resize=resize)
         image = tf.io.decode_image(
             file, channels=channels, expand_animations=False
         )
+        if resize:
+            image = tf.ensure_shape(image, [None, None, channels])
+            image = tf.image.resize(image, [height, width], antialias=True)
+            image = tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
         return tf.ensure_shape(image, [height, width, channels])
 
     def serve_bytes(images):
-        encoded = _assert_count(tf.ensure_shape(images, [None]), max_images)
-        # Four channels of 16 bits, and a byte for each row.
-        raw_size = height * (8 * width + 1)
-        encoded = _assert_length(encoded, raw_size + _FILE_EXTRAS)
-        spec = tf.TensorSpec([height, width, channels], tf.uint8)
-        decoded = tf.map_fn(decode, encoded, fn_output_signature=spec)
-        return serve_uint8(decoded)
+        encoded = request_checks.assert_count(
+            tf.ensure_shape(images, [None]), max_images
+        )
+        longest = request_checks.longest_file(height, width, resize=resize)
+        encoded = request_checks.assert_length(encoded, longest)
+        decoded = tf.map_fn(
+            decode,
+            encoded,
+            fn_output_signature=tf.TensorSpec(shape[1:], tf.uint8),
+            # Large images are held one at a time.
+            parallel_iterations=1 if resize else None,
+        )
+        answer = serve_uint8(decoded)
+        # The label -1, of what is not finite, has no name.
+        name = tf.gather(tf.constant(["", *names]), answer["label"] + 1)
+        return {**answer, "class_name": name}
 
     archive = keras.export.ExportArchive()
     archive.track(classifier)
@@ -121,81 +144,22 @@ def export(
         archive.write_out(str(partial), verbose=False)
 
 
-def _assert_count(images: tf.Tensor, largest: int) -> tf.Tensor:
-    """Returns the images of a request, or fails where there are too many."""
-    count = tf.shape(images)[0]
-    check = tf.debugging.Assert(
-        count <= largest,
-        [
-            f"A request must hold at most {largest} images: send them in "
-            "several. Received: images",
-            count,
-        ],
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(images)
+def _names(
+    classifier: keras.Model, class_names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Returns a name for each class of a classifier, or raises."""
+    count = checks.num_classes(classifier)
+    if count is None:
+        image = tf.zeros([1, *image_shape(classifier)])
+        logits = classifier(image, training=False)
+        count = checks.as_logits(logits, classifier).shape[-1]
+    if class_names is None:
+        return tuple(map(str, range(count)))
+    return validate_class_names(class_names, count)
 
 
-def _assert_length(encoded: tf.Tensor, largest: int) -> tf.Tensor:
-    """Returns the files of a request, or fails where one is too long."""
-    length = tf.reduce_max(tf.strings.length(encoded))
-    check = tf.debugging.Assert(
-        length <= largest,
-        [
-            f"A file must hold at most {largest} bytes: save it without "
-            "texts and previews. Received: bytes",
-            length,
-        ],
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(encoded)
-
-
-def _assert_size(file: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Returns a PNG or JPEG file, or fails if its header gives another size.
-
-    A PNG opens with 8 bytes of its own, then IHDR: its length, name, width
-    and height, of 4 bytes each, the highest first.
-    """
-
-    def starts_with(prefix):
-        return tf.strings.substr(file, 0, len(prefix)) == prefix
-
-    def png_size():
-        known = starts_with(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
-        enough = known & (tf.strings.length(file) >= 24)
-        header = tf.where(enough, tf.strings.substr(file, 16, 8), b"\0" * 8)
-        columns, rows = tf.unstack(
-            tf.io.decode_raw(header, tf.int32, little_endian=False), 2
-        )
-        return tf.stack([rows, columns])
-
-    def jpeg_size():
-        return tf.io.extract_jpeg_shape(file)[:2]
-
-    def no_size():
-        return tf.constant([-1, -1])
-
-    size = tf.case(
-        [
-            (starts_with(b"\x89PNG"), png_size),
-            (starts_with(b"\xff\xd8\xff"), jpeg_size),
-        ],
-        default=no_size,
-    )
-    check = tf.debugging.Assert(
-        tf.reduce_all(size == [height, width]),
-        [
-            f"Each file must be a PNG or a JPEG of {height} rows and {width} "
-            "columns. Received (-1: neither of the two): rows and columns",
-            size,
-        ],
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(file)
-
-
-def _image_shape(classifier: keras.Model) -> tuple[int, int, int]:
+def image_shape(classifier: keras.Model) -> tuple[int, int, int]:
+    """Returns height, width and channels of a classifier's images."""
     try:
         shape = tuple(classifier.input_shape)
     except AttributeError:

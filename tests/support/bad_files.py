@@ -106,11 +106,31 @@ def models(folder):
         signature = tf.function(function, input_signature=[spec])
         tf.saved_model.save(tf.Module(), str(folder / name), signature)
     tf.saved_model.save(tf.Module(), str(folder / "no signature"))
+    artefacts(folder)
     for name in ("cut model", "no weights"):
         adt_tf.export(classifier, folder / name)
     graph = folder / "cut model" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes()[:5000])
     shutil.rmtree(folder / "no weights" / "variables")
+
+
+def artefacts(folder):
+    """Files of LiteRT: of other classes, of another size, and none."""
+    for name, shape, num_classes in (
+        ("three classes", (8, 8, 1), 3),
+        ("small images", (4, 4, 1), 10),
+    ):
+        serve = tf.function(
+            lambda x, n=num_classes: {"logits": x[:, 0, :1, 0] + tf.zeros([n])},
+            input_signature=[tf.TensorSpec([None, *shape], tf.float32)],
+        )
+        converter = tf.lite.TFLiteConverter.from_concrete_functions(
+            [serve.get_concrete_function()]
+        )
+        (folder / f"{name}.tflite").write_bytes(converter.convert())
+    content = (folder / "three classes.tflite").read_bytes()
+    (folder / "cut.tflite").write_bytes(content[: len(content) // 2])
+    (folder / "text.tflite").write_bytes(b"hello" * 100)
 
 
 def data_sets(folder):

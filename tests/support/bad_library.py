@@ -426,6 +426,12 @@ ROWS = {
         lambda f: adt_tf.export(make_convolutional(), f / "full"),
         "nothing is overwritten",
     ),
+    "an export with too few class names": (
+        lambda f: adt_tf.export(
+            make_convolutional(), f / "new", class_names=["cat", "dog"]
+        ),
+        "must hold a text for each of the 10 classes",
+    ),
     "an export of a softmax": (
         lambda f: adt_tf.export(softmax(), f / "new"),
         "must return logits",

@@ -10,6 +10,10 @@ from tests.support.bad_files import TINY
 TRAIN = ["train", *TINY, "--workdir={f}/new"]
 SMALL = ["train", *TINY, "--train_examples=20", "--batch_size=10"]
 FILE = [*SMALL, "--workdir={f}/new"]
+ARTEFACT = [
+    *("evaluate", "--source={f}/good.keras", "--dataset={f}/good.npz"),
+    *("--epsilon=0.1", "--attacks=fgsm"),
+]
 MODEL = ["evaluate", "--model={f}/good.keras", "--dataset={f}/good.npz"]
 
 
@@ -213,6 +217,51 @@ ROWS = {
     "an export over a file": (
         on("export", "run", "--output={f}/file"),
         "nothing is overwritten",
+    ),
+    "an export over a SavedModel": (
+        on("export", "run", "--output={f}/one batch"),
+        "nothing is overwritten",
+    ),
+    "an export for an unknown runtime": (
+        on("export", "run", "--runtimes=tensorrt"),
+        "A runtime must be one of onnx, litert",
+    ),
+    "an export with an evaluation that is not there": (
+        on("export", "run", "--evaluations={f}/none.json"),
+        "none.json does not exist",
+    ),
+    # Artefacts.
+    "an artefact without its source": (
+        ["evaluate", "--artifact={f}/text.tflite", "--dataset={f}/good.npz"],
+        "--artifact needs either --source",
+    ),
+    "an artefact and a model": (
+        [*ARTEFACT, "--artifact={f}/text.tflite", "--model={f}/good.keras"],
+        "--artifact does not go with --model",
+    ),
+    "an artefact that is a Keras model": (
+        [*ARTEFACT, "--artifact={f}/good.keras"],
+        "An artefact must be a SavedModel, or a file that ends in",
+    ),
+    "an artefact that is not there": (
+        [*ARTEFACT, "--artifact={f}/none.tflite"],
+        "must be a file that ends in .*none.tflite",
+    ),
+    "a file that is no TFLite": (
+        [*ARTEFACT, "--artifact={f}/text.tflite"],
+        "Cannot load .*text.tflite in LiteRT",
+    ),
+    "a TFLite file that is cut": (
+        [*ARTEFACT, "--artifact={f}/cut.tflite"],
+        "Cannot load .*cut.tflite in LiteRT",
+    ),
+    "an artefact of other classes": (
+        [*ARTEFACT, "--artifact={f}/three classes.tflite"],
+        "must give 10 logits, one for each class .* It gives: 3",
+    ),
+    "an artefact for other images": (
+        [*ARTEFACT, "--artifact={f}/small images.tflite"],
+        "must take images of shape .* It takes: .4, 4, 1.",
     ),
     # Evaluations.
     "neither workdir nor model": (

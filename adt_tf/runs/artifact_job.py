@@ -1,0 +1,181 @@
+"""How robust a shipped file is: what adt-evaluate --artifact does.
+
+    assess(config, source, artifact, test, names, output, details={...})
+
+Two evaluations of the same attacks on the same examples: of the float source,
+and of the file. Attacks that need a gradient find their images on the source,
+and the file is shown these; attacks by queries ask the file itself.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from adt_tf import data, evaluation
+from adt_tf.markdown import escape
+from adt_tf.runs import evaluation_files, evaluation_job, inputs, provenance
+from adt_tf.runs.config import Config
+
+# Attacks that ask for logits alone.
+_BY_QUERIES = ("square", "spsa")
+
+
+def build_attacks(
+    names: Sequence[str], config: Config, test: data.ImageData, source: Any
+) -> tuple[list[Any], list[Any]]:
+    """Returns the attacks on the source and those on the file, in one order.
+
+    Args:
+        names: As `adt_tf.attacks.get` takes them.
+        config: Has the threat model.
+        test: The examples.
+        source: The float classifier.
+    """
+    on_source, on_file = [], []
+    threat_model = inputs.threat_model(config)
+    for name in names:
+        (attack,) = evaluation_job.build_attacks(
+            [name], threat_model, test, classifier=source
+        )
+        if attack.networks:
+            raise ValueError(
+                "Attacks on an artefact must be without networks to train. "
+                f"Received: {name}"
+            )
+        on_source.append(attack)
+        if name.lower().startswith(_BY_QUERIES):
+            on_file.append(attack)
+        else:
+            on_file += evaluation_job.build_attacks(
+                [name], threat_model, test, source=source
+            )
+    return on_source, on_file
+
+
+def assess(
+    config: Config,
+    source: Any,
+    artifact: Any,
+    test: data.ImageData,
+    names: Sequence[str],
+    output: str | pathlib.Path,
+    *,
+    details: dict[str, Any],
+    **arguments: Any,
+) -> evaluation.Report:
+    """Evaluates the source and the file, and says what the file costs.
+
+    Args:
+        config: The experiment's.
+        source: The float classifier.
+        artifact: The file, of `adt_tf.serving.artifact.load`.
+        test: The examples.
+        names: Names of attacks.
+        output: Where the JSON goes; .csv and .md stand beside it.
+        details: What the JSON says beside the verdicts.
+        **arguments: Of `adt_tf.evaluate`.
+
+    Returns:
+        The report on the file.
+    """
+    output = evaluation_files.checked_output(output)
+    on_source, on_file = build_attacks(names, config, test, source)
+    print("The source, in float:")
+    before = evaluation.evaluate(
+        source,
+        test,
+        on_source,
+        seed=config.seed,
+        directory=output.parent,
+        **arguments,
+    )
+    print(f"{before}\nThe artefact:")
+    after = evaluation.evaluate(
+        artifact,
+        test,
+        on_file,
+        seed=config.seed,
+        directory=output.parent,
+        **arguments,
+    )
+    print(after)
+    rows = differences(before, after)
+    told = ("dataset", "data_dir", "image_size", "norm", "epsilon")
+    evaluation_files.write(
+        output,
+        after,
+        test,
+        {
+            **details,
+            **{name: getattr(config, name) for name in told},
+            "commit": provenance.commit(),
+            "cost": rows,
+            "source_report": before.to_dict(),
+        },
+        more=table(rows),
+    )
+    print(f"\n{table(rows)}")
+    print(f"Written to {output}, and as .csv and .md beside it")
+    return after
+
+
+def differences(
+    before: evaluation.Report, after: evaluation.Report
+) -> list[dict[str, Any]]:
+    """Returns, for each row of two reports, both accuracies and their test.
+
+    Args:
+        before: Of the source.
+        after: Of the file, under the same attacks in the same order.
+    """
+    pairs = zip(before.outcomes, after.outcomes, strict=True)
+    if not before.independent:
+        pairs = list(pairs)[:1]
+    rows = [
+        (name, before.outcomes[first] == 1, after.outcomes[name] == 1)
+        for first, name in pairs
+    ]
+    rows.append((evaluation.ROBUST, before.robust, after.robust))
+    return [
+        {
+            "name": name,
+            "source": float(first.mean()),
+            "artifact": float(second.mean()),
+            "points": 100 * float(first.mean() - second.mean()),
+            "p_value": evaluation.mcnemar(first, second).p_value,
+        }
+        for name, first, second in rows
+    ]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns what the file costs, as Markdown.
+
+    Args:
+        rows: What `differences` gives.
+    """
+    lines = [
+        "| | source (%) | artefact (%) | cost (points) | McNemar p |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {escape(row['name'])} | {100 * row['source']:.2f} | "
+            f"{100 * row['artifact']:.2f} | {row['points']:+.2f} | "
+            f"{row['p_value']:.2g} |"
+        )
+    robust, natural = rows[-1], rows[0]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"The conversion costs {natural['points']:+.2f} points of natural "
+            f"and {robust['points']:+.2f} points of robust accuracy. Images of "
+            "a row marked (transfer) were found on the source, so a negative "
+            "cost means that they do not carry over, not that the artefact is "
+            "more robust.",
+            "",
+        ]
+    )

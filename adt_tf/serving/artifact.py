@@ -1,0 +1,126 @@
+"""A shipped file, attacked as it is.
+
+    model = artifact.load("model_int8.tflite", source, like=test)
+    logits = model(images, training=False)       # the file's own
+
+What a runtime computes in integers has no gradient, and what another one
+computes has none that TensorFlow knows. So the file is attacked by queries, and
+with images that were found on its float source.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from adt_tf import checks, data
+from adt_tf.serving import bundle, loading, runtimes
+
+
+def load(
+    path: str | os.PathLike,
+    source: Any,
+    *,
+    like: data.ImageData | None = None,
+) -> Any:
+    """Loads a file of another runtime, or a SavedModel, to be attacked.
+
+    Args:
+        path: A .tflite, .onnx or (OpenVINO) .xml file, or the directory of a
+            SavedModel or of its versions.
+        source: The classifier that it was made of.
+        like: Examples whose shape and number of classes it must have, or None
+            for any.
+    """
+    path = pathlib.Path(path)
+    directory = path if (path / "saved_model.pb").is_file() else None
+    directory = directory or bundle.newest(path)
+    if directory is not None:
+        return _checked(loading.load(directory), path, like)
+    if path.suffix not in runtimes.SUFFIXES:
+        raise ValueError(
+            f"An artefact must be a SavedModel, or a file that ends in one of "
+            f"{', '.join(runtimes.SUFFIXES)}. Received: {path}; a Keras model "
+            "or weights are measured with --model."
+        )
+    model = Artifact(runtimes.load(path), source, name=path.name)
+    return _checked(model, path, like)
+
+
+def _checked(model: Any, path: pathlib.Path, like: data.ImageData | None):
+    """Returns a model, or raises where it is one of other data."""
+    if like is None:
+        return model
+    shape = tuple(model.input_shape[1:])
+    if shape != like.input_shape:
+        raise ValueError(
+            f"{path} must take images of shape {like.input_shape}, as those "
+            f"of {like.name} are. It takes: {shape}"
+        )
+    number = model(tf.zeros([1, *shape]), training=False).shape[-1]
+    if number != like.num_classes:
+        raise ValueError(
+            f"{path} must give {like.num_classes} logits, one for each class "
+            f"of {like.name}. It gives: {number}"
+        )
+    return model
+
+
+class Artifact:
+    """The logits of a file, with the gradient of its float source.
+
+        forward:   z(x)  of the file
+        backward:  dz/dx of the source
+
+    So a gradient attack on the file is BPDA (Athalye et al., 2018), and lint
+    looks at the gradients that found the images which the file is shown.
+
+    Args:
+        run: A function from images to logits, of `runtimes.load`.
+        source: The classifier that the file was made of.
+        name: How reports call it.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[np.ndarray], np.ndarray],
+        source: Any,
+        *,
+        name: str = "artefact",
+    ):
+        self.source = source
+        self.name = name
+        self.input_shape = (None, *run.image_shape)
+        self.num_classes = run.num_classes
+        self._run = run
+
+    def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Returns the logits; a shipped file has an inference mode only."""
+        if training:
+            raise ValueError(
+                "An artefact cannot be run in training mode: it serves only."
+            )
+        x = tf.cast(x, tf.float32)
+        return self._with_gradient(x)
+
+    def _with_gradient(self, x: tf.Tensor) -> tf.Tensor:
+        @tf.custom_gradient
+        def logits(x):
+            z = tf.numpy_function(self._run, [x], tf.float32)
+            z = tf.ensure_shape(z, [x.shape[0], self.num_classes])
+
+            def gradient(upstream):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    source = self.source(x, training=False)
+                    source = checks.as_logits(source, self.source)
+                return tape.gradient(source, x, output_gradients=upstream)
+
+            return z, gradient
+
+        return logits(x)

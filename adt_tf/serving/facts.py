@@ -1,0 +1,225 @@
+"""What is known of a shipped classifier: robustness.json.
+
+    values = facts.describe(contract, origin, evaluations)
+    facts.write(folder, values)          # and README.md, robustbench.json
+    facts.read("models/digits/1")["robust"]["accuracy"]
+
+A number that lint found a reason to doubt has that reason beside it, as
+`caveat`, in every file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adt_tf import evaluation, files
+from adt_tf.json_files import Each, Maybe, read_json, write_json
+from adt_tf.serving import cards
+
+FILE = "robustness.json"
+
+_SHARE = {"accuracy": float, "interval": [float]}
+_EVALUATION = {
+    "protocol": Maybe(str),
+    "dataset": Maybe(str),
+    "norm": str,
+    "epsilon": Maybe(float),
+    "num_examples": int,
+    "seed": int,
+    "natural": _SHARE,
+    "robust": {**_SHARE, "caveat": Maybe(str)},
+    "attacks": Each({**_SHARE, "description": str}),
+    "examples_sha256": Maybe(str),
+    "commit": Maybe(str),
+}
+_SCHEMA = {
+    "name": str,
+    "version": int,
+    "num_classes": int,
+    "class_names": Maybe([str]),
+    "input": {"shape": [int], "range": [float], "resize": bool},
+    "threat_model": Maybe({"norm": str, "epsilon": float}),
+    "natural": Maybe(_SHARE),
+    "robust": Maybe({**_SHARE, "caveat": Maybe(str)}),
+    "evaluations": [_EVALUATION],
+    "commit": Maybe(str),
+    "licence": str,
+    "runtimes": Each({"file": str}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """What a served model takes and gives.
+
+    Attributes:
+        name: Name under which it is served.
+        version: Number of its version.
+        image_shape: Height, width and channels.
+        num_classes: Number of classes.
+        class_names: A name for each class, or None.
+        resize: Whether files of other sizes are resized.
+        runtimes: For each other runtime its file, and how far its logits are
+            from those of Keras.
+    """
+
+    name: str
+    version: int
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    class_names: Sequence[str] | None = None
+    resize: bool = False
+    runtimes: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where a classifier comes from; None where that is not known.
+
+    Attributes:
+        method: Name of the method that trained it.
+        network: Name of the architecture.
+        norm: Norm of the threat model that it was trained for.
+        epsilon: Radius of that.
+        dataset: Name of the data set.
+        training_data: Size and fingerprint of the training data.
+        commit: Commit of the code that trained it.
+        licence: Licence of the weights, by its SPDX identifier.
+    """
+
+    method: str | None = None
+    network: str | None = None
+    norm: str | None = None
+    epsilon: float | None = None
+    dataset: str | None = None
+    training_data: Mapping[str, Any] | None = None
+    commit: str | None = None
+    licence: str = "unknown"
+
+
+def describe(
+    contract: Contract,
+    origin: Origin,
+    evaluations: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Returns what robustness.json holds.
+
+    The accuracies at its top are those of the evaluation that leaves the
+    least, among those of the threat model that it was trained for, if any.
+
+    Args:
+        contract: What the model takes and gives.
+        origin: Where it comes from.
+        evaluations: For each one the fields of its JSON, with its "report".
+    """
+    measured = [_measured(values) for values in evaluations]
+    trained_for = None
+    if origin.norm is not None and origin.epsilon is not None:
+        trained_for = {"norm": origin.norm, "epsilon": origin.epsilon}
+    within = [
+        each
+        for each in measured
+        if trained_for == {k: each[k] for k in ("norm", "epsilon")}
+    ]
+    hardest = min(
+        within or measured,
+        key=lambda each: each["robust"]["accuracy"],
+        default=None,
+    )
+    shape = list(contract.image_shape)
+    names = contract.class_names
+    return {
+        "name": contract.name,
+        "version": contract.version,
+        "num_classes": contract.num_classes,
+        "class_names": None if names is None else list(names),
+        "input": {
+            "shape": shape,
+            "range": [0.0, 1.0],
+            "resize": contract.resize,
+            "signatures": {
+                "serving_default": f"float32 [batch, {_listed(shape)}] in "
+                "[0, 1]",
+                "serving_uint8": f"uint8 [batch, {_listed(shape)}] in 0..255",
+                "serving_bytes": "PNG or JPEG files [batch], "
+                + ("resized" if contract.resize else "of that size"),
+            },
+        },
+        "threat_model": trained_for,
+        "natural": hardest and hardest["natural"],
+        "robust": hardest and hardest["robust"],
+        "evaluations": measured,
+        "method": origin.method,
+        "network": origin.network,
+        "dataset": origin.dataset,
+        "training_data": origin.training_data and dict(origin.training_data),
+        "commit": origin.commit,
+        "licence": origin.licence,
+        "runtimes": {k: dict(v) for k, v in contract.runtimes.items()},
+    }
+
+
+def write(folder: str | os.PathLike, values: dict[str, Any]) -> None:
+    """Writes what is known, as JSON, as a card and as RobustBench has it.
+
+    Args:
+        folder: Directory of a version.
+        values: What `describe` gives.
+    """
+    folder = pathlib.Path(folder)
+    write_json(folder / FILE, values)
+    files.write_text(folder / "README.md", cards.model_card(values))
+    write_json(folder / "robustbench.json", cards.robustbench_entry(values))
+
+
+def read(folder: str | os.PathLike) -> dict[str, Any]:
+    """Reads robustness.json.
+
+    Args:
+        folder: Directory of a version.
+    """
+    return read_json(pathlib.Path(folder) / FILE, _SCHEMA)
+
+
+def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a bundle says of an evaluation: no single verdicts."""
+    report = values["report"]
+
+    def share(name, accuracy):
+        interval = list(report.intervals[name])
+        return {"accuracy": accuracy, "interval": interval}
+
+    robust = share(evaluation.ROBUST, report.robust_accuracy)
+    return {
+        "protocol": values.get("protocol"),
+        "dataset": values.get("dataset"),
+        "norm": values.get("norm") or "linf",
+        "epsilon": values.get("epsilon"),
+        "num_examples": report.num_examples,
+        "seed": report.seed,
+        "independent": report.independent,
+        "natural": share(
+            evaluation.NATURAL, report.accuracy[evaluation.NATURAL]
+        ),
+        "robust": {**robust, "caveat": report.caveat or None},
+        "attacks": {
+            name: {
+                **share(name, report.accuracy[name]),
+                "description": description,
+            }
+            for name, description in report.attacks.items()
+        },
+        "examples_sha256": report.digest,
+        "commit": values.get("commit"),
+        "command": values.get("command"),
+    }
+
+
+def _listed(shape: Sequence[int]) -> str:
+    return ", ".join(map(str, shape))

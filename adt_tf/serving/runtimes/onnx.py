@@ -1,0 +1,74 @@
+"""ONNX, run by ONNX Runtime: servers without TensorFlow."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import onnxruntime
+import tensorflow as tf
+import tf2onnx
+
+from adt_tf import files
+
+PACKAGE = "ONNX Runtime"
+# What tf2onnx writes for all layers, and runtimes of the last years read.
+_OPSET = 17
+
+
+def convert(
+    source: str,
+    path: pathlib.Path,
+    *,
+    precision: str,
+    calibration: np.ndarray | None,
+) -> None:
+    """Writes an .onnx file of float32 weights.
+
+    Args:
+        source: SavedModel of floats and logits.
+        path: File to write.
+        precision: "float32".
+        calibration: Not used.
+    """
+    del precision, calibration
+    loaded = tf.saved_model.load(source)
+    serve = loaded.signatures["serving_default"]
+    (spec,) = serve.structured_input_signature[1].values()
+    function = tf.function(
+        lambda images: serve(images=images), input_signature=[spec]
+    )
+    model, _ = tf2onnx.convert.from_function(
+        function, input_signature=[spec], opset=_OPSET
+    )
+    files.write_bytes(path, model.SerializeToString())
+
+
+def load(
+    path: pathlib.Path,
+) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[int | None, ...]]:
+    """Returns a function from images to logits, and the shape of its images.
+
+    Args:
+        path: An .onnx file.
+    """
+    session = onnxruntime.InferenceSession(
+        files.read_bytes(path, largest=2 << 30),
+        providers=["CPUExecutionProvider"],
+    )
+    (taken,) = session.get_inputs()
+    names = [output.name for output in session.get_outputs()]
+    if "logits" in names:
+        names = ["logits"]
+    (name,) = names
+    # A size that is not fixed has a name, or none.
+    shape = tuple(
+        size if isinstance(size, int) else None for size in taken.shape
+    )
+
+    def run(images: np.ndarray) -> np.ndarray:
+        (logits,) = session.run([name], {taken.name: images})
+        return logits.astype(np.float32)
+
+    return run, shape
