@@ -51,13 +51,24 @@ def at_pgd(
     *,
     num_steps: int = 7,
     step_size: float | None = None,
+    temperature: float | None = None,
 ) -> Method:
     """Adversarial training by projected gradient ascent (epsilon / 4 a step).
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: Number of steps.
+        step_size: Length of a step; by default epsilon / 4.
+        temperature: None for PGD; or the temperature of a Langevin chain, of
+            whose points one is trained on; see `attacks.langevin`.
 
     Reference: Madry et al., Towards Deep Learning Models Resistant to
     Adversarial Attacks, 2018.
     """
-    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    steps = {"num_steps": num_steps, "step_size": step_size}
+    if temperature is None:
+        return Method(attacks.pgd(epsilon, **steps), losses.cross_entropy)
+    attack = attacks.langevin(epsilon, **steps, temperature=temperature)
     return Method(attack, losses.cross_entropy)
 
 
@@ -153,6 +164,7 @@ def adt_exp(
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
     entropy: str | Entropy = "perturbation",
+    family: str = "gaussian",
     gradient_decay: float = 0.0,
     adam_epsilon: float = 1e-8,
     beta: float | None = None,
@@ -169,6 +181,8 @@ def adt_exp(
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
         entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
+        family: "gaussian", or a richer one: "mixture" or "low-rank"; see
+            `attacks.exp`.
         gradient_decay: Of the gradients over the steps; see `attacks.exp`.
         adam_epsilon: Adam's epsilon for mu and rho; see `attacks.exp`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
@@ -185,6 +199,7 @@ def adt_exp(
         entropy_weight=entropy_weight,
         entropy_reduction=entropy_reduction,
         entropy=entropy,
+        family=family,
         gradient_decay=gradient_decay,
         adam_epsilon=adam_epsilon,
         objective=objective,
@@ -200,6 +215,7 @@ def adt_exp_am(
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
     entropy: str | Entropy = "perturbation",
+    family: str = "gaussian",
     gradient_scale: float | None = None,
     beta: float | None = None,
     seed: int = 0,
@@ -213,6 +229,8 @@ def adt_exp_am(
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
         entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
+        family: "gaussian", or a richer one: "mixture", "low-rank" or "flow";
+            see `attacks.exp_am`.
         gradient_scale: Factor of the gradients that the generator sees; see
             `attacks.exp_am`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
@@ -227,6 +245,7 @@ def adt_exp_am(
         entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
         entropy=entropy,
+        family=family,
         gradient_scale=gradient_scale,
         seed=seed,
     )
@@ -240,6 +259,7 @@ def adt_imp_am(
     width_factor: float = 1.0,
     entropy_weight: float | None = None,
     entropy_reduction: str = "mean",
+    entropy: str = "posterior",
     entropy_threshold: float | None = None,
     gradient_scale: float | None = None,
     beta: float | None = None,
@@ -256,6 +276,8 @@ def adt_imp_am(
         entropy_weight: lambda, of log q(z | delta); by default 0.01, and 1
             with a threshold.
         entropy_reduction: Over the dimensions of z, "mean" or "sum".
+        entropy: "posterior", the bound of q; or "stein", an estimate from
+            samples, without q; see `attacks.imp_am`.
         entropy_threshold: 0.9 is the hinge of the paper's released code, on
             the mean over a batch; None is the paper's own form.
         gradient_scale: Factor of the gradients that the generator sees; see
@@ -273,6 +295,7 @@ def adt_imp_am(
         width_factor=width_factor,
         entropy_weight=entropy_weight * (1.0 if beta is None else beta),
         entropy_reduction=entropy_reduction,
+        entropy=entropy,
         entropy_threshold=entropy_threshold,
         gradient_scale=gradient_scale,
         seed=seed,
@@ -322,7 +345,7 @@ def arguments(name: str) -> tuple[str, ...]:
     Example:
 
     >>> arguments("at_pgd")
-    ('epsilon', 'num_steps', 'step_size')
+    ('epsilon', 'num_steps', 'step_size', 'temperature')
     """
     one_of(_METHODS, name=name)
     return tuple(inspect.signature(_METHODS[name]).parameters)

@@ -4,7 +4,9 @@
     rule = steepest(share=1 / 4)         # a step of epsilon / 4
     rule = momentum(2 / 255)             # MIM
     rule = adam(0.3)                     # ADT-EXP
+    rule = langevin(temperature=0.1)     # a noisy ascent, as in DALE
     state = rule.init(params)
+    state = rule.draw(state, x, seed)    # only a noisy rule draws
     params, state = rule.update(params, gradients, state, threat_model)
 
 Parameters may be any nest of tensors whose first axis is the batch. The state
@@ -21,6 +23,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from adt_tf import seeds
 from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
@@ -47,6 +50,20 @@ class StepRule(Configured, abc.ABC):
             threat_model: The norm in which the ascent is steepest, and the
                 epsilon of which a step may be a share.
         """
+
+    def draw(self, state: Any, x: tf.Tensor, seed: tf.Tensor) -> Any:
+        """Returns the state with the noise of the next step in it.
+
+        A loop calls this before each `update`, and outside of what XLA
+        compiles. Most rules have no noise.
+
+        Args:
+            state: What the step before left, or `init`.
+            x: Images [batch, ...] that tell the examples' noise apart.
+            seed: The same seed gives an image the same noise in any batch.
+        """
+        del x, seed
+        return state
 
     def describe(self, threat_model: ThreatModel) -> str:
         """Returns a short name for reports, with the size of a step."""
@@ -88,7 +105,7 @@ class Steepest(StepRule):
 
     def update(self, params, gradients, state, threat_model):
         """Takes a step of one length."""
-        size = self._size(threat_model)
+        size = self.size(threat_model)
         params = map_structure(
             lambda p, g: p + size * threat_model.steepest(g), params, gradients
         )
@@ -96,14 +113,88 @@ class Steepest(StepRule):
 
     def describe(self, threat_model):
         """Names the rule with the length of a step."""
-        size = self._size(threat_model)
+        size = self.size(threat_model)
         size = "a tensor" if tf.is_tensor(size) else f"{size:.4g}"
         return f"{threat_model.steepest_name}({size})"
 
-    def _size(self, threat_model):
+    def size(self, threat_model: ThreatModel) -> float | tf.Tensor:
+        """Returns the length of a step."""
         if self.step_size is None:
             return self.share * threat_model.epsilon
         return self.step_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Langevin(StepRule):
+    """p <- p + h s(g) + sqrt(2 h T epsilon) n,  n ~ N(0, I).
+
+    A steepest step of size h, and noise: with small steps the points that it
+    visits spread where a steepest ascent would only end. Where the slope in
+    the norm is 1 everywhere, as for a linear function, they follow the
+    density of exp(f(p) / (T epsilon)) in the ball, as h becomes small. The
+    noise is divided by the norm of a vector of ones, so that T means the same
+    in each norm.
+
+    Args:
+        step_size: Length h of a step; None for a share of epsilon.
+        share: The share of epsilon, where `step_size` is None.
+        temperature: T; 0 is `steepest`.
+
+    Reference: Robey et al., Adversarial Robustness with Semi-Infinite
+    Constrained Learning, 2021 (DALE), whose steps along the sign, with
+    Gaussian noise, these are.
+    """
+
+    step_size: float | None = None
+    _: dataclasses.KW_ONLY
+    share: float = 1 / 4
+    temperature: float = 0.01
+
+    def __post_init__(self):
+        if self.temperature < 0:
+            raise ValueError(
+                "Argument `temperature` must not be negative. Received: "
+                f"temperature={self.temperature}"
+            )
+        self._steepest()
+
+    def _steepest(self) -> Steepest:
+        return Steepest(self.step_size, share=self.share)
+
+    def init(self, params):
+        """Returns noise of zero: no step is noisy before `draw`."""
+        return map_structure(tf.zeros_like, params)
+
+    def draw(self, state, x, seed):
+        """Draws the noise of the next step, for each image its own."""
+        leaves = []
+        for i, leaf in enumerate(tf.nest.flatten(state)):
+            shape = tf.shape(leaf)[1:]
+            noise = seeds.per_example(
+                lambda s, shape=shape: tf.random.stateless_normal(shape, s),
+                x,
+                seeds.fold(seed, i),
+            )
+            leaves.append(tf.ensure_shape(noise, leaf.shape))
+        return tf.nest.pack_sequence_as(state, leaves)
+
+    def update(self, params, gradients, state, threat_model):
+        """Takes a steepest step, and adds the noise."""
+        rule = self._steepest()
+        params, _ = rule.update(params, gradients, (), threat_model)
+        variance = 2.0 * rule.size(threat_model) * self.temperature
+        deviation = tf.sqrt(variance * threat_model.epsilon)
+
+        def noisy(p, noise):
+            whole = threat_model.norm(tf.ones_like(p[:1]))
+            return p + deviation / tf.reduce_max(whole) * noise
+
+        return map_structure(noisy, params, state), state
+
+    def describe(self, threat_model):
+        """Names the rule with the length of a step and the temperature."""
+        step = self._steepest().describe(threat_model)
+        return f"langevin({step}, {self.temperature:g})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +225,11 @@ class Accumulate(StepRule):
         )
         params, inner = self.rule.update(params, average, inner, threat_model)
         return params, (average, inner)
+
+    def draw(self, state, x, seed):
+        """Has the rule draw."""
+        average, inner = state
+        return average, self.rule.draw(inner, x, seed)
 
     def describe(self, threat_model):
         """Names the rule, the one inside it, and the decay."""
@@ -228,6 +324,7 @@ class Adam(StepRule):
 steepest = sign = Steepest
 accumulate = Accumulate
 adam = Adam
+langevin = Langevin
 
 
 def momentum(

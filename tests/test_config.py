@@ -38,6 +38,8 @@ CHANGED = {
     "entropy_weight": -0.0,
     "entropy_reduction": "sum",
     "entropy": "gaussian",
+    "family": "mixture-3",
+    "temperature": 0.01,
     "entropy_threshold": -0.9,
     "gradient_decay": 1.0,
     "adam_epsilon": 1.28e-7,

@@ -9,8 +9,9 @@ Every attack is a composition of a distribution, an objective and a step rule:
         num_steps=7, num_samples=5, entropy_weight=0.01)
 
 The named ones are one such expression each: `fgsm`, `pgd`, `mim`, `cw`, `fea`,
-`spsa`, `exp`, and `identity`, which leaves the image alone. In the amortised
-ones, `exp_am`, `imp_am` and `l2l`, networks take the place of the loop.
+`spsa`, `exp`, and `identity`, which leaves the image alone; `langevin` is a
+`Chain`, and `uniform` mere noise. In the amortised ones, `exp_am`, `imp_am` and
+`l2l`, networks take the place of the loop.
 
 `apgd_ce`, `apgd_t`, `fab_t` and `square` are the four parts of `autoattack`,
 algorithms of their own. `Restarts` and `Transfer` make attacks of attacks.
@@ -24,8 +25,10 @@ from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
 from adt_tf.attacks.autoattack_parts.square import Square, square
 from adt_tf.attacks.base import AdversarialBatch, Attack, Identity, PointAttack
+from adt_tf.attacks.chain import Chain
 from adt_tf.attacks.combinators import Restarts, Transfer
 from adt_tf.attacks.gradient_ascent import GradientAscent
+from adt_tf.attacks.noise import Noise
 from adt_tf.attacks.recipes import (
     autoattack,
     cw,
@@ -37,9 +40,11 @@ from adt_tf.attacks.recipes import (
     identity,
     imp_am,
     l2l,
+    langevin,
     mim,
     pgd,
     spsa,
+    uniform,
 )
 
 __all__ = [
@@ -48,8 +53,10 @@ __all__ = [
     "AdversarialBatch",
     "Amortized",
     "Attack",
+    "Chain",
     "GradientAscent",
     "Identity",
+    "Noise",
     "PointAttack",
     "Restarts",
     "Square",
@@ -68,8 +75,10 @@ __all__ = [
     "identity",
     "imp_am",
     "l2l",
+    "langevin",
     "mim",
     "pgd",
     "spsa",
     "square",
+    "uniform",
 ]

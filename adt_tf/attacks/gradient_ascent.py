@@ -162,12 +162,10 @@ class GradientAscent(Attack):
 
     def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
         """Returns the parameters after `num_steps` steps."""
-        ascent = _Ascent(*self._start(x, seed), ())
-        steps = (0, self.num_steps)
-        ascent, _ = self._climb(
-            classifier, x, y, ascent, steps, seed, jit_compile
+        params, _ = self._walk(
+            classifier, x, y, None, seed=seed, jit_compile=jit_compile
         )
-        return ascent.params
+        return params
 
     def begin(self, classifier, x, y, *, seed, part=0):
         """Returns the parameters at the start; the clean image is the best."""
@@ -205,7 +203,9 @@ class GradientAscent(Attack):
     def finish(self, classifier, x, y, progress, *, seed, part=0):
         """Returns the strongest image met, a draw at the end included."""
         params, _ = progress.state
-        batch = self.sample(x, params, num_samples=1, seed=seeds.fold(seed, 1))
+        batch = self._draws(
+            self.family, x, params, num_samples=1, seed=seeds.fold(seed, 1)
+        )
         batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
         last = judged(classifier, batch.x_adv, y)
         return batch._replace(
@@ -239,18 +239,24 @@ class GradientAscent(Attack):
         Returns:
             A nest of tensors [batch, num_steps].
         """
-        ascent = _Ascent(*self._start(x, seed), ())
-        _, records = self._climb(
+        _, records = self._walk(
             classifier,
             x,
             y,
-            ascent,
-            (0, self.num_steps),
-            seed,
-            jit_compile,
-            record,
+            lambda x_adv, logits, y: record(logits, y),
+            seed=seed,
+            jit_compile=jit_compile,
         )
         return records
+
+    def _walk(self, classifier, x, y, record, *, seed, jit_compile):
+        """Takes all steps; returns the parameters, and what was recorded."""
+        ascent = _Ascent(*self._start(x, seed), ())
+        steps = (0, self.num_steps)
+        ascent, records = self._climb(
+            classifier, x, y, ascent, steps, seed, jit_compile, record
+        )
+        return ascent.params, records
 
     def _start(self, x, seed):
         params = self.family.init(x, seeds.fold(seed, -2))
@@ -301,7 +307,8 @@ class GradientAscent(Attack):
         blank = ()
         if record:
             logits = tf.zeros([tf.shape(y)[0], self.sample_chunk, 2])
-            blank = record(logits, tf.zeros_like(y))
+            images = tf.repeat(x[:, tf.newaxis], self.sample_chunk, axis=1)
+            blank = record(images, logits, tf.zeros_like(y))
 
         def look(params, best, noise, directions):
             def climbed(params, offset):
@@ -319,7 +326,7 @@ class GradientAscent(Attack):
                 for k in range(self.sample_chunk):
                     seen = Strongest.of(x_adv[:, k], logits[:, k], y)
                     best = self.keep.updated(best, seen)
-            return (slopes, record(logits, y) if record else ()), best
+            return (slopes, record(x_adv, logits, y) if record else ()), best
 
         def move(params, state, slopes):
             params, state = self.step_rule.update(
@@ -351,6 +358,7 @@ class GradientAscent(Attack):
                 records,
                 values,
             )
+            state = self.step_rule.draw(state, x, seeds.fold(step_seed, 1))
             params, state = move(params, state, slopes)
             return t + 1, _Ascent(params, state, best), records
 
@@ -400,8 +408,14 @@ class GradientAscent(Attack):
 
     def sample(self, x, solution, *, num_samples, seed, training=False):
         """Draws fresh samples of the distribution found."""
-        noise = self.family.noise(x, num_samples, seed)
-        x_adv, entropy = self.family.sample(x, solution, noise)
+        return self._draws(
+            self.family, x, solution, num_samples=num_samples, seed=seed
+        )
+
+    def _draws(self, family, x, params, *, num_samples, seed):
+        """Samples of a family, with what an ascent adds to them."""
+        noise = family.noise(x, num_samples, seed)
+        x_adv, entropy = family.sample(x, params, noise)
         # Without a weight nothing is added: 0 times the -inf of a point is NaN.
         regularizer = tf.zeros_like(entropy)
         if self.entropy_weight:

@@ -20,9 +20,19 @@ from adt_tf.attacks.autoattack_parts.apgd import apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.autoattack_parts.fab import fab_t
 from adt_tf.attacks.autoattack_parts.square import square
 from adt_tf.attacks.base import Attack, Identity
+from adt_tf.attacks.chain import Chain
 from adt_tf.attacks.combinators import Restarts
 from adt_tf.attacks.gradient_ascent import GradientAscent
-from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
+from adt_tf.attacks.noise import Noise
+from adt_tf.checks import arguments
+from adt_tf.distributions import (
+    Dirac,
+    Flow,
+    Generated,
+    Implicit,
+    ImplicitStein,
+    named,
+)
 from adt_tf.distributions.entropies import Entropy
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import ThreatModel
@@ -216,6 +226,46 @@ def spsa(
     )
 
 
+def langevin(
+    epsilon: float | ThreatModel,
+    *,
+    num_steps: int = 20,
+    step_size: float | None = None,
+    share: float = 1 / 4,
+    temperature: float = 0.01,
+    num_points: int | None = None,
+    objective: Objective = objectives.cross_entropy,
+) -> Chain:
+    """A Langevin chain: PGD with noise, and the distribution of its points.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        num_steps: Number of steps.
+        step_size: Length of a step; by default a share of epsilon.
+        share: The share of epsilon, where no `step_size` is given.
+        temperature: Temperature of the noise, in units of epsilon.
+        num_points: Number of the last points that make up the distribution;
+            by default half of the steps.
+        objective: What is climbed.
+
+    Reference: Robey et al., Adversarial Robustness with Semi-Infinite
+    Constrained Learning, 2021 (DALE).
+    """
+    return Chain(
+        Dirac(threat_models.get(epsilon)),
+        objective,
+        step_rules.langevin(step_size, share=share, temperature=temperature),
+        num_steps=num_steps,
+        num_points=num_points or max(1, num_steps // 2),
+        name=f"Langevin-{num_steps}",
+    )
+
+
+def uniform(epsilon: float | ThreatModel) -> Noise:
+    """One image of uniform noise in the ball: no attack, but a measure."""
+    return Noise(threat_models.get(epsilon))
+
+
 def exp(
     epsilon: float | ThreatModel,
     *,
@@ -226,11 +276,12 @@ def exp(
     entropy_weight: float = 0.0,
     entropy_reduction: str = "mean",
     entropy: str | Entropy = "perturbation",
+    family: str = "gaussian",
     gradient_decay: float = 0.0,
     adam_epsilon: float = 1e-8,
     objective: Objective = objectives.cross_entropy,
 ) -> GradientAscent:
-    """Ascent on the parameters of a squashed Gaussian.
+    """Ascent on the parameters of a squashed Gaussian, or of a richer family.
 
     Args:
         epsilon: The radius of the ball, or a threat model.
@@ -242,6 +293,8 @@ def exp(
             only weakens it: where the loss is flat, it is all that is climbed.
         entropy_reduction: Over the dimensions, "mean" or "sum".
         entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
+        family: "gaussian"; "mixture" or "mixture-5", of five components;
+            "low-rank" or "low-rank-8", of eight directions.
         gradient_decay: g <- gradient_decay * g + new; 1.0 is what the
             paper's released code does, 0.0 what the paper says.
         adam_epsilon: Adam's epsilon beside each example's own gradient, a
@@ -255,7 +308,8 @@ def exp(
     if gradient_decay:
         rule = step_rules.accumulate(rule, gradient_decay)
     return GradientAscent(
-        TanhGaussian(
+        named.named(
+            family,
             threat_models.get(epsilon),
             entropy_reduction=entropy_reduction,
             entropy=entropy,
@@ -267,7 +321,7 @@ def exp(
         entropy_weight=entropy_weight,
         gradient=gradients.backpropagation(sample_chunk),
         keep=keeping.last(),
-        name=f"EXP-{num_steps}",
+        name=_of_family(f"EXP-{num_steps}", family),
     )
 
 
@@ -279,10 +333,11 @@ def exp_am(
     entropy_weight: float = 0.01,
     entropy_reduction: str = "mean",
     entropy: str | Entropy = "perturbation",
+    family: str = "gaussian",
     gradient_scale: float | None = None,
     seed: int = 0,
 ) -> Amortized:
-    """Squashed Gaussians whose parameters a generator gives.
+    """Squashed Gaussians, or what is richer, that a generator gives.
 
     Args:
         epsilon: The radius of the ball, or a threat model.
@@ -291,6 +346,7 @@ def exp_am(
         entropy_weight: lambda.
         entropy_reduction: Over the dimensions, "mean" or "sum".
         entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
+        family: As in `exp`; or "flow", and "flow-4" of four coupling layers.
         gradient_scale: Factor of the gradients that the generator sees; 1 /
             64 is the released code's at a batch of 64. By default they are
             normalised.
@@ -298,20 +354,52 @@ def exp_am(
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
     """
-    family = TanhGaussian(
-        threat_models.get(epsilon),
-        entropy_reduction=entropy_reduction,
-        entropy=entropy,
-    )
-    generator = networks.explicit_generator(
-        input_shape, width_factor=width_factor, seed=seed
-    )
+    build = _AMORTIZED.get(named.split(family)[0], _generated)
     return Amortized(
-        Generated(family, generator),
+        build(
+            family,
+            threat_models.get(epsilon),
+            input_shape,
+            {"width_factor": width_factor, "seed": seed},
+            {"entropy_reduction": entropy_reduction, "entropy": entropy},
+        ),
         entropy_weight=entropy_weight,
         gradient_scale=gradient_scale,
-        name="EXP-AM",
+        name=_of_family("EXP-AM", family),
     )
+
+
+def _generated(family, threat_model, input_shape, sizes, settings) -> Generated:
+    """An explicit family of a name whose parameters a generator gives."""
+    family = named.named(family, threat_model, **settings)
+    generator = networks.explicit_generator(
+        input_shape, num_maps=family.num_maps, **sizes
+    )
+    return Generated(family, generator)
+
+
+def _flow(family, threat_model, input_shape, sizes, settings) -> Flow:
+    """A flow of the number of coupling layers in its name, by default two."""
+    entropy = settings["entropy"]
+    if entropy != "perturbation":
+        raise arguments.error(
+            f"be 'perturbation' where the family is {family!r}", entropy=entropy
+        )
+    _, number = named.split(family)
+    couplings = [
+        networks.coupling(input_shape, **{**sizes, "seed": sizes["seed"] + i})
+        for i in range(2 if number is None else number)
+    ]
+    return Flow(
+        threat_model,
+        networks.explicit_generator(input_shape, **sizes),
+        couplings,
+        entropy_reduction=settings["entropy_reduction"],
+    )
+
+
+# Families that are more than a generator of an explicit one's parameters.
+_AMORTIZED = {"flow": _flow}
 
 
 def imp_am(
@@ -321,6 +409,7 @@ def imp_am(
     width_factor: float = 1.0,
     entropy_weight: float | None = None,
     entropy_reduction: str = "mean",
+    entropy: str = "posterior",
     entropy_threshold: float | None = None,
     gradient_scale: float | None = None,
     seed: int = 0,
@@ -334,6 +423,9 @@ def imp_am(
         entropy_weight: lambda, of log q(z | delta); by default 0.01, and 1
             with a threshold.
         entropy_reduction: Over the dimensions of z, "mean" or "sum".
+        entropy: "posterior", the bound of a network q; or "stein", Stein's
+            estimate from samples, or "stein-16" from 16 of them: then there
+            is no q, and the dimensions are those of the image.
         entropy_threshold: None is the paper's form; 0.9 is the hinge of its
             authors' code, on the mean over a batch, which couples its
             examples in training.
@@ -347,19 +439,46 @@ def imp_am(
     if entropy_weight is None:
         entropy_weight = 0.01 if entropy_threshold is None else 1.0
     sizes = {"width_factor": width_factor, "seed": seed}
-    family = Implicit(
+    kind, number = named.split(entropy)
+    arguments.one_of(
+        _IMPLICIT if number is None else ["stein"],
+        entropy=entropy if number is None else kind,
+    )
+    family = _IMPLICIT[kind](
         threat_models.get(epsilon),
         networks.implicit_generator(input_shape, **sizes),
-        networks.posterior(input_shape, **sizes),
-        entropy_reduction=entropy_reduction,
+        input_shape,
+        sizes,
+        {"entropy_reduction": entropy_reduction},
+        number,
     )
     return Amortized(
         family,
         entropy_weight=entropy_weight,
         entropy_threshold=entropy_threshold,
         gradient_scale=gradient_scale,
-        name="IMP-AM",
+        name="IMP-AM" if kind == "posterior" else f"IMP-AM ({entropy})",
     )
+
+
+def _bounded(
+    threat_model, generator, input_shape, sizes, settings, number
+) -> Implicit:
+    """An implicit family whose entropy a network q bounds."""
+    posterior = networks.posterior(input_shape, **sizes)
+    return Implicit(threat_model, generator, posterior, **settings)
+
+
+def _estimated(
+    threat_model, generator, input_shape, sizes, settings, number
+) -> ImplicitStein:
+    """An implicit family with Stein's entropy, of 8 samples by default."""
+    if number is not None:
+        settings["num_particles"] = number
+    return ImplicitStein(threat_model, generator, **settings)
+
+
+_IMPLICIT = {"posterior": _bounded, "stein": _estimated}
 
 
 def l2l(
@@ -383,6 +502,11 @@ def l2l(
     )
 
 
+def _of_family(name: str, family: str) -> str:
+    """Adds the family where it is not the usual one."""
+    return name if family == "gaussian" else f"{name} ({family})"
+
+
 def _named(name: str, **forms: bool) -> str:
     """Adds what tells an attack from its usual form, for tables and reprs."""
     words = [form.replace("_", " ") for form, is_set in forms.items() if is_set]
@@ -397,6 +521,8 @@ _RECIPES: dict[str, tuple[Callable[..., Attack], str | None]] = {
     "cw": (cw, "num_steps"),
     "fea": (fea, "num_targets"),
     "spsa": (spsa, "num_samples"),
+    "langevin": (langevin, "num_steps"),
+    "uniform": (uniform, None),
     "exp": (exp, "num_steps"),
     "exp-am": (exp_am, None),
     "imp-am": (imp_am, None),
@@ -412,6 +538,10 @@ _FORMS: dict[str, dict[str, Any]] = {
     "random": {"random_start": True},
     "last": {"last_iterate": True},
     "pooled": {"features": "pooled"},
+    "mixture": {"family": "mixture"},
+    "lowrank": {"family": "low-rank"},
+    "flow": {"family": "flow"},
+    "stein": {"entropy": "stein"},
 }
 
 
@@ -423,7 +553,9 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
             queries for "spsa" and "square"), and restarts. Between name and
             number may stand forms of the paper's released code: "mim-random"
             starts at random, "pgd-last", "mim-last" and "cw-last" give the
-            last iterate, "fea-pooled" takes the features after the pooling.
+            last iterate, "fea-pooled" takes the features after the pooling;
+            or another distribution: "exp-mixture", "exp-lowrank",
+            "exp-am-flow", "imp-am-stein".
         epsilon: The radius of the ball, or a threat model.
         **context: What some attacks need: `targets` for "fea" (which takes
             `features` too), `input_shape` and `width_factor` for "exp-am" and
@@ -456,15 +588,17 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     if not fixed.keys() <= wanted.keys():
         raise ValueError(
             f"The attack {recipe!r} has no form {'-'.join(forms)!r}: the forms "
-            "are 'mim-random', 'pgd-last', 'mim-last', 'cw-last' and "
-            f"'fea-pooled'. Received: name={name!r}"
+            "are 'mim-random', 'pgd-last', 'mim-last', 'cw-last', "
+            "'fea-pooled', 'exp-mixture', 'exp-lowrank', 'exp-am-mixture', "
+            "'exp-am-lowrank', 'exp-am-flow' and 'imp-am-stein'. Received: "
+            f"name={name!r}"
         )
-    arguments = {k: v for k, v in context.items() if k in wanted} | fixed
+    given = {k: v for k, v in context.items() if k in wanted} | fixed
     missing = [
         key
         for key, parameter in wanted.items()
         if parameter.default is parameter.empty
-        and key not in (*arguments, "epsilon")
+        and key not in (*given, "epsilon")
     ]
     if missing:
         raise ValueError(
@@ -472,8 +606,8 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
             f"build it with `adt_tf.attacks.{function.__name__}`."
         )
     if number:
-        arguments[counted] = int(number)
-    attack = function(epsilon, **arguments)
+        given[counted] = int(number)
+    attack = function(epsilon, **given)
     return Restarts(attack, int(restarts)) if restarts else attack
 
 

@@ -7,10 +7,13 @@
     params = distribution.project(x, params)
 
 Interfaces: `Family`, `NetworkFamily` and `AmortizedFamily`. Parts: `Dirac` (a
-point: PGD and its kin), `TanhGaussian` (ADT-EXP); for the amortised attacks
-`Generated`, which takes the parameters of either from a network (ADT-EXP-AM,
-L2L), and `Implicit` (ADT-IMP-AM). `entropies` has the entropies of a
-`TanhGaussian`. Samples are laid out [batch, num_samples, ...].
+point: PGD and its kin) and `Empirical` (several points); `TanhGaussian`
+(ADT-EXP), `TanhMixture` and `TanhLowRank`, which `named` has by name. For the
+amortised attacks: `Generated`, which takes the parameters of any of these from
+a network (ADT-EXP-AM, L2L), `Flow`, `Implicit` (ADT-IMP-AM), and
+`ImplicitStein`, the same with its entropy from samples (`stein`).
+`entropies` has the entropies of a `TanhGaussian`. Samples are laid out [batch,
+num_samples, ...].
 """
 
 from adt_tf.distributions.base import (
@@ -19,16 +22,26 @@ from adt_tf.distributions.base import (
     NetworkFamily,
 )
 from adt_tf.distributions.dirac import Dirac
+from adt_tf.distributions.empirical import Empirical
+from adt_tf.distributions.flow import Flow
 from adt_tf.distributions.generated import Generated
 from adt_tf.distributions.implicit import Implicit
+from adt_tf.distributions.implicit_stein import ImplicitStein
 from adt_tf.distributions.tanh_gaussian import TanhGaussian
+from adt_tf.distributions.tanh_low_rank import TanhLowRank
+from adt_tf.distributions.tanh_mixture import TanhMixture
 
 __all__ = [
     "AmortizedFamily",
     "Dirac",
+    "Empirical",
     "Family",
+    "Flow",
     "Generated",
     "Implicit",
+    "ImplicitStein",
     "NetworkFamily",
     "TanhGaussian",
+    "TanhLowRank",
+    "TanhMixture",
 ]

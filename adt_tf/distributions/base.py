@@ -79,7 +79,11 @@ class Family(Protocol):
 
 @runtime_checkable
 class NetworkFamily(Family, Protocol):
-    """A family whose parameters may be the outputs of a network."""
+    """A family whose parameters may be the outputs of a network.
+
+    Those that `named` gives also say by `num_maps` how many channels of
+    outputs they take for each channel of an image.
+    """
 
     def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> Params:
         """Returns the parameters that the outputs of a network stand for."""

@@ -18,7 +18,54 @@ from adt_tf.threat_models import ThreatModel
 tfd = tfp.distributions
 
 
-class Implicit(Configured):
+class Latent(Configured):
+    """What implicit families share: a generator's images of latent noise."""
+
+    threat_model: ThreatModel
+    generator: keras.Model
+    latent_size: int
+    entropy_reduction: Reduction
+
+    def scaled(self, share: float | tf.Tensor) -> Any:
+        """Returns the family, same networks, in a ball of share * epsilon."""
+        threat_model = self.threat_model.scaled(share)
+        return type(self)(**{**self.get_config(), "threat_model": threat_model})
+
+    def describe(self) -> list[str]:
+        """Returns the reduction of the entropy, unless it is the mean."""
+        return self.entropy_reduction.describe()
+
+    def noise(
+        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """Draws z [batch, k, latent_size] for each image."""
+        shape = [num_samples, self.latent_size]
+        noise = seeds.per_example(
+            lambda s: tf.random.stateless_uniform(shape, s, -1.0, 1.0), x, seed
+        )
+        return tf.ensure_shape(noise, [None, *shape])
+
+    def _directions(
+        self, conditioning: tf.Tensor, noise: tf.Tensor, *, training: bool
+    ) -> tf.Tensor:
+        """Returns delta / epsilon [batch * k, ...] of z [batch, k, ...]."""
+        z = tf.reshape(noise, [-1, self.latent_size])
+        repeated = tf.repeat(conditioning, noise.shape[1], axis=0)
+        direction = winograd.fast(self.generator)(
+            [repeated, z], training=training
+        )
+        return self.threat_model.limit_to_unit(tf.cast(direction, tf.float32))
+
+    def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:
+        """An implicit distribution has no density to give."""
+        raise ValueError(
+            "An implicit distribution has no density, so there is no TFP "
+            "distribution of it. Draw samples by calling the attack, with "
+            "another seed for each."
+        )
+
+
+class Implicit(Latent):
     """Perturbations delta = epsilon * g(z; x, g1, g2), z ~ U(-1, 1).
 
     It has no density. Its entropy is bounded from below, up to a constant, by
@@ -54,29 +101,6 @@ class Implicit(Configured):
         self.latent_size = latent_size
         self.entropy_reduction = reductions.get(entropy_reduction)
 
-    def scaled(self, share: float | tf.Tensor) -> Implicit:
-        """Returns the family, same networks, in a ball of share * epsilon."""
-        return type(self)(
-            self.threat_model.scaled(share),
-            *self.networks,
-            latent_size=self.latent_size,
-            entropy_reduction=self.entropy_reduction,
-        )
-
-    def describe(self) -> list[str]:
-        """Returns the reduction of the entropy, unless it is the mean."""
-        return self.entropy_reduction.describe()
-
-    def noise(
-        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
-    ) -> tf.Tensor:
-        """Draws z [batch, k, latent_size] for each image."""
-        shape = [num_samples, self.latent_size]
-        noise = seeds.per_example(
-            lambda s: tf.random.stateless_uniform(shape, s, -1.0, 1.0), x, seed
-        )
-        return tf.ensure_shape(noise, [None, *shape])
-
     def sample(
         self,
         x: tf.Tensor,
@@ -86,14 +110,10 @@ class Implicit(Configured):
         training: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images [batch, k, ...] and log q(z | delta) [batch, k]."""
-        generator, posterior = map(winograd.fast, self.networks)
         num_samples = noise.shape[1]
         z = tf.reshape(noise, [-1, self.latent_size])
-        repeated = tf.repeat(conditioning, num_samples, axis=0)
-        direction = tf.cast(
-            generator([repeated, z], training=training), tf.float32
-        )
-        direction = self.threat_model.limit_to_unit(direction)
+        direction = self._directions(conditioning, noise, training=training)
+        posterior = winograd.fast(self.posterior)
         heads = tf.cast(posterior(direction, training=training), tf.float32)
         mean, raw = tf.split(heads, 2, axis=-1)
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))
@@ -103,11 +123,3 @@ class Implicit(Configured):
             x[:, tf.newaxis], tf.reshape(direction, shape)
         )
         return x_adv, tf.reshape(log_q, [-1, num_samples])
-
-    def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:
-        """An implicit distribution has no density to give."""
-        raise ValueError(
-            "An implicit distribution has no density, so there is no TFP "
-            "distribution of it. Draw samples by calling the attack, with "
-            "another seed for each."
-        )

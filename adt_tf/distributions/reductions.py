@@ -13,10 +13,17 @@ from adt_tf.checks import arguments
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
-    """A named reduction: `MEAN(values, axis=...)`."""
+    """A named reduction: `MEAN(values, axis=...)`.
+
+    Attributes:
+        name: "mean" or "sum".
+        function: Reduces the terms of the dimensions.
+        of_total: Makes the same of their sum and of their number.
+    """
 
     name: str
     function: Callable[..., tf.Tensor]
+    of_total: Callable[[tf.Tensor, int], tf.Tensor]
 
     def __call__(self, values: tf.Tensor, **arguments: Any) -> tf.Tensor:
         """Reduces values over axes."""
@@ -36,8 +43,8 @@ class Reduction:
         return [] if self is MEAN else [f"entropy_reduction={self.name}"]
 
 
-MEAN = Reduction("mean", tf.reduce_mean)
-SUM = Reduction("sum", tf.reduce_sum)
+MEAN = Reduction("mean", tf.reduce_mean, lambda total, size: total / size)
+SUM = Reduction("sum", tf.reduce_sum, lambda total, size: total)
 _REDUCTIONS = {reduction.name: reduction for reduction in (MEAN, SUM)}
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf import seeds
-from adt_tf.configs import Configured
 from adt_tf.distributions import entropies, reductions
 from adt_tf.distributions.entropies import Entropy
 from adt_tf.distributions.reductions import Reduction
+from adt_tf.distributions.squashed import Squashed, normal_noise
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class TanhGaussian(Configured):
+class TanhGaussian(Squashed):
     """A diagonal Gaussian squashed into the ball, phi = (mu, rho).
 
         delta = epsilon * tanh(u),  u = mu + sigma * r,  r ~ N(0, I),
@@ -50,6 +49,9 @@ class TanhGaussian(Configured):
     (TensorShape([8, 8, 1]), TensorShape([2]))
     """
 
+    #: The number of maps like an image that the parameters hold.
+    num_maps = 2
+
     def __init__(
         self,
         threat_model: ThreatModel,
@@ -66,17 +68,9 @@ class TanhGaussian(Configured):
             self._sample, jit_compile=True, autograph=False
         )
 
-    def scaled(self, share: float | tf.Tensor) -> TanhGaussian:
-        """Returns the family in a ball of radius share * epsilon."""
-        return type(self)(
-            self.threat_model.scaled(share),
-            entropy_reduction=self.entropy_reduction,
-            entropy=self.entropy,
-        )
-
     def describe(self) -> list[str]:
         """Returns the entropy and its reduction, unless they are usual."""
-        return self.entropy_reduction.describe() + self.entropy.describe()
+        return super().describe() + self.entropy.describe()
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns mu = 0 and rho = 0, that is sigma = 0.693."""
@@ -99,20 +93,8 @@ class TanhGaussian(Configured):
         *,
         piece: tuple[tf.Tensor, int] | None = None,
     ) -> tf.Tensor:
-        """Draws r [batch, k, ...] for each image.
-
-        With a piece (first, size) only these of the k are kept, so that not
-        more than one image's noise is there as a whole.
-        """
-        shape = tf.concat([[num_samples], tf.shape(x)[1:]], axis=0)
-        first, size = piece or (0, num_samples)
-
-        def draw(seed):
-            noise = tf.random.stateless_normal(shape, seed)
-            return noise if piece is None else noise[first : first + size]
-
-        noise = seeds.per_example(draw, x, seed)
-        return tf.ensure_shape(noise, [None, size, *x.shape[1:]])
+        """Draws r [batch, k, ...] for each image."""
+        return normal_noise(x, num_samples, seed, piece=piece)
 
     def sample(
         self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
@@ -132,13 +114,6 @@ class TanhGaussian(Configured):
         entropy = self.entropy_reduction(of_image, axis=axes)[:, tf.newaxis]
         entropy += self.entropy_reduction(of_sample, axis=[a + 1 for a in axes])
         return self.threat_model.perturb(x[:, tf.newaxis], delta), entropy
-
-    def project(
-        self, x: tf.Tensor, params: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Tanh keeps every parameter inside the ball: nothing to do."""
-        del x
-        return params
 
     def as_tfp(
         self, x: tf.Tensor, params: dict[str, tf.Tensor]

@@ -24,6 +24,7 @@ Networks of the amortised attacks:
 
 - `explicit_generator`: parameters of an explicit distribution (ADT-EXP-AM);
 - `implicit_generator`: samples of an implicit distribution (ADT-IMP-AM);
+- `coupling`: one layer of a flow;
 - `point_generator`: one perturbation for an image (L2L);
 - `posterior`: q(z | delta), for the entropy of the implicit distribution.
 """
@@ -38,6 +39,7 @@ from adt_tf.checks import arguments
 from adt_tf.networks.adapting import as_classifier
 from adt_tf.networks.applications import from_application
 from adt_tf.networks.cifar_resnet import resnet
+from adt_tf.networks.coupling import coupling
 from adt_tf.networks.dm_resnets import dm_preact_resnet, dm_wide_resnet
 from adt_tf.networks.features import feature_extractor
 from adt_tf.networks.generator import (
@@ -53,6 +55,7 @@ from adt_tf.networks.wide_resnet import wide_resnet
 
 __all__ = [
     "as_classifier",
+    "coupling",
     "dm_preact_resnet",
     "dm_wide_resnet",
     "explicit_generator",

@@ -33,6 +33,7 @@ from adt_tf.networks.layers import batch_normalization, convolution
 def explicit_generator(
     input_shape: Sequence[int],
     *,
+    num_maps: int = 2,
     width_factor: float = 1.0,
     seed: int = 0,
 ) -> keras.Model:
@@ -40,13 +41,15 @@ def explicit_generator(
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
+        num_maps: Number of parameters of each pixel value, M.
         width_factor: Factor of the widths 256 and 512 of the trunk.
         seed: Seed of all weights: the same seed gives the same weights.
 
     Returns:
         A model from the conditioning `[batch, height, width, 3 * C]` to
-        `[batch, height, width, 2 * C]`: C channels of means, then C channels
-        of rho, the standard deviations before their softplus.
+        `[batch, height, width, M * C]`. For a Gaussian these are C channels of
+        means, then C channels of rho, the standard deviations before their
+        softplus.
 
     Example:
 
@@ -54,10 +57,11 @@ def explicit_generator(
     >>> generator.input_shape, generator.output_shape
     ((None, 8, 8, 3), (None, 8, 8, 2))
     """
+    num_maps = arguments.integer_at_least(1, num_maps=num_maps)
     initializers = Initializers(seed, "generator")
     conditioning = _conditioning_input(input_shape)
     x = _trunk(conditioning, width_factor, initializers)
-    outputs = _head(x, 2 * input_shape[-1], initializers)
+    outputs = _head(x, num_maps * input_shape[-1], initializers)
     return keras.Model(conditioning, outputs, name="explicit_generator")
 
 

@@ -138,8 +138,16 @@ class Config:
     entropy: str | None = flag(
         None,
         "Entropy of the perturbation, or of the Gaussian before tanh "
-        "(ADT-EXP, ADT-EXP-AM).",
-        choices=("perturbation", "gaussian"),
+        "(ADT-EXP, ADT-EXP-AM); q's bound, or Stein's estimate (ADT-IMP-AM).",
+        choices=("perturbation", "gaussian", "posterior", "stein"),
+    )
+    family: str | None = flag(
+        None,
+        "Distributions: gaussian, mixture-N, low-rank-N (ADT-EXP, ADT-EXP-AM) "
+        "or flow-N (ADT-EXP-AM).",
+    )
+    temperature: float | None = flag(
+        None, "Temperature of a Langevin chain (AT-PGD).", at_least=0
     )
     entropy_threshold: float | None = flag(
         None, "Hinge of the entropy's mean over a batch (ADT-IMP-AM)."

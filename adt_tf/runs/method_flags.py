@@ -18,7 +18,7 @@ _GENERATOR = ("width_factor", "gradient_scale")
 _TAKEN = {
     "standard": (),
     "at_fgsm": (),
-    "at_pgd": _STEPS,
+    "at_pgd": (*_STEPS, "temperature"),
     "alp": (*_STEPS, "pairing_weight"),
     "fea_scatter": ("label_smoothing",),
     "trades": (*_STEPS, "beta"),
@@ -29,12 +29,19 @@ _TAKEN = {
         "sample_chunk",
         *_ENTROPY,
         "entropy",
+        "family",
         "gradient_decay",
         "adam_epsilon",
         "beta",
     ),
-    "adt_exp_am": (*_GENERATOR, *_ENTROPY, "entropy", "beta"),
-    "adt_imp_am": (*_GENERATOR, *_ENTROPY, "entropy_threshold", "beta"),
+    "adt_exp_am": (*_GENERATOR, *_ENTROPY, "entropy", "family", "beta"),
+    "adt_imp_am": (
+        *_GENERATOR,
+        *_ENTROPY,
+        "entropy",
+        "entropy_threshold",
+        "beta",
+    ),
 }
 #: All flags that are arguments of some method.
 METHOD_FLAGS = ("epsilon", *dict.fromkeys(sum(_TAKEN.values(), ())))

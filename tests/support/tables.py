@@ -17,7 +17,17 @@ from adt_tf import (
     objectives,
     step_rules,
 )
-from adt_tf.distributions import Dirac, Generated, Implicit, TanhGaussian
+from adt_tf.distributions import (
+    Dirac,
+    Empirical,
+    Flow,
+    Generated,
+    Implicit,
+    ImplicitStein,
+    TanhGaussian,
+    TanhLowRank,
+    TanhMixture,
+)
 from adt_tf.threat_models import L2, Linf
 from tests.support.models import make_convolutional
 
@@ -74,12 +84,13 @@ def _identity(ball, shape, source):
     return attacks.identity()
 
 
-def _generated(function, *covers):
+def _generated(function, **settings):
+    settings |= {"width_factor": WIDTH}
     return AttackCase(
         function,
-        (function.__name__, "Amortized", *covers),
-        {"width_factor": WIDTH},
-        {"width_factor": WIDTH},
+        (function.__name__, "Amortized"),
+        settings,
+        settings,
         takes_shape=True,
     )
 
@@ -99,6 +110,27 @@ ATTACKS = {
         {"num_steps": 2, "num_samples": 2, "step_size": 30.0},
         climbs=True,
     ),
+    "exp mixture": AttackCase(
+        attacks.exp,
+        (),
+        {
+            "family": "mixture-2",
+            "num_steps": 2,
+            "num_samples": 4,
+            "step_size": 30.0,
+        },
+        {"family": "mixture-2"},
+    ),
+    "exp low-rank": AttackCase(
+        attacks.exp,
+        (),
+        {"family": "low-rank-2", "num_steps": 2, "num_samples": 2},
+        {"family": "low-rank-2"},
+    ),
+    "langevin": AttackCase(
+        attacks.langevin, ("langevin", "Chain"), {"num_steps": 3}
+    ),
+    "uniform": AttackCase(attacks.uniform, ("uniform", "Noise"), {}, None),
     "restarts": AttackCase(
         _restarts,
         ("Restarts",),
@@ -157,7 +189,11 @@ ATTACKS = {
         {"num_queries": 200},
     ),
     "exp_am": _generated(attacks.exp_am),
+    "exp_am mixture": _generated(attacks.exp_am, family="mixture-2"),
+    "exp_am low-rank": _generated(attacks.exp_am, family="low-rank-2"),
+    "exp_am flow": _generated(attacks.exp_am, family="flow"),
     "imp_am": _generated(attacks.imp_am),
+    "imp_am stein": _generated(attacks.imp_am, entropy="stein-4"),
     "l2l": _generated(attacks.l2l),
 }
 
@@ -189,6 +225,9 @@ FAMILIES = {
     "TanhGaussian, sum": lambda ball: TanhGaussian(
         ball, entropy_reduction="sum"
     ),
+    "TanhMixture": lambda ball: TanhMixture(ball, num_components=2),
+    "TanhLowRank": lambda ball: TanhLowRank(ball, rank=2),
+    "Empirical": lambda ball: Empirical(ball, num_points=3),
 }
 
 #: Families for `Amortized`, as functions of a threat model.
@@ -205,6 +244,16 @@ AMORTIZED_FAMILIES = {
         ball,
         networks.implicit_generator(SHAPE, width_factor=WIDTH),
         networks.posterior(SHAPE, width_factor=WIDTH),
+    ),
+    "Flow": lambda ball: Flow(
+        ball,
+        networks.explicit_generator(SHAPE, width_factor=WIDTH),
+        [networks.coupling(SHAPE, width_factor=WIDTH)] * 2,
+    ),
+    "ImplicitStein": lambda ball: ImplicitStein(
+        ball,
+        networks.implicit_generator(SHAPE, width_factor=WIDTH),
+        num_particles=4,
     ),
 }
 
@@ -228,6 +277,7 @@ STEP_RULES = {
     "momentum": step_rules.momentum(0.02, decay=0.5),
     "accumulate": step_rules.accumulate(step_rules.adam(0.1), 1.0),
     "adam": step_rules.adam(0.1, 0.9, 0.999),
+    "langevin": step_rules.langevin(0.02, temperature=0.1),
 }
 
 GRADIENTS = {
@@ -237,20 +287,26 @@ GRADIENTS = {
 
 _GENERATED = {"input_shape": SHAPE, "width_factor": WIDTH}
 
-#: Arguments of each method; "x trades" is the method with TRADES' loss.
+#: Arguments of each method; "x trades" is the method with TRADES' loss, and
+#: the others with another distribution.
 METHODS = {
     "standard": {},
     "at_fgsm": {},
     "at_pgd": {},
+    "at_pgd x langevin": {"temperature": 0.01, "num_steps": 3},
     "alp": {},
     "fea_scatter": {},
     "trades": {"num_steps": 3},
     "l2l": _GENERATED,
     "adt_exp": {"num_steps": 2, "num_samples": 2},
     "adt_exp x trades": {"num_steps": 2, "num_samples": 2, "beta": 6.0},
+    "adt_exp x mixture": {"num_steps": 2, "family": "mixture-2"},
+    "adt_exp x low-rank": {"num_steps": 2, "family": "low-rank-2"},
     "adt_exp_am": _GENERATED,
+    "adt_exp_am x flow": {**_GENERATED, "family": "flow"},
     "adt_exp_am x trades": {**_GENERATED, "beta": 6.0},
     "adt_imp_am": _GENERATED,
+    "adt_imp_am x stein": {**_GENERATED, "entropy": "stein"},
     "adt_imp_am x trades": {**_GENERATED, "beta": 6.0},
 }
 
