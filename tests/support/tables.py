@@ -241,10 +241,13 @@ _GENERATED = {"input_shape": SHAPE, "width_factor": WIDTH}
 METHODS = {
     "standard": {},
     "at_fgsm": {},
+    "fgsm_rs": {},
+    "n_fgsm": {},
     "at_pgd": {},
     "alp": {},
     "fea_scatter": {},
     "trades": {"num_steps": 3},
+    "mart": {"num_steps": 3},
     "l2l": _GENERATED,
     "adt_exp": {"num_steps": 2, "num_samples": 2},
     "adt_exp x trades": {"num_steps": 2, "num_samples": 2, "beta": 6.0},
