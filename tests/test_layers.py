@@ -23,6 +23,7 @@ LAYERS = {
         "precision",
         "replication",
         "optimizers",
+        "schedules",
         "kernels",
         "networks",
         "data",
