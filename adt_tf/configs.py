@@ -97,6 +97,8 @@ class Configured:
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
+        if type(self).__init__ is object.__init__:
+            return {}
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 

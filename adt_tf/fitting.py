@@ -98,3 +98,17 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args)
 
     return step
+
+
+def as_model(classifier: Any) -> keras.Model:
+    """Gives a classifier that is not trained the shape of a Keras model."""
+    if isinstance(classifier, keras.Model):
+        return classifier
+
+    class Frozen(keras.Model):
+        def call(self, x, training=None):
+            return classifier(x, training=False)
+
+    model = Frozen(dtype="float32")
+    model.built = True
+    return model

@@ -13,9 +13,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adt_tf import attacks, losses, objectives
+from adt_tf import attacks, losses, objectives, step_rules, threat_models
 from adt_tf.attacks import Attack
-from adt_tf.checks.arguments import one_of
+from adt_tf.checks.arguments import number_above, number_at_least, one_of
+from adt_tf.distributions import Dirac
 from adt_tf.distributions.entropies import Entropy
 from adt_tf.threat_models import ThreatModel
 
@@ -42,6 +43,64 @@ def at_fgsm(epsilon: float | ThreatModel = 8 / 255) -> Method:
         epsilon,
         objective=objectives.targeted_cross_entropy,
         name="targeted FGSM",
+    )
+    return Method(attack, losses.cross_entropy)
+
+
+def fgsm_rs(
+    epsilon: float | ThreatModel = 8 / 255, *, step_size: float | None = None
+) -> Method:
+    """Fast adversarial training: one step from a random start.
+
+    A step of 1.25 epsilon from a uniform draw in the ball, back into the ball.
+    It may overfit catastrophically: watch PGD accuracy
+    (`callbacks.CatastrophicOverfitting`), or take `n_fgsm`.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        step_size: Length of the step; by default 1.25 epsilon.
+
+    Reference: Wong et al., Fast is Better than Free, 2020.
+    """
+    attack = attacks.pgd(
+        epsilon, num_steps=1, step_size=step_size, share=1.25, name="FGSM-RS"
+    )
+    return Method(attack, losses.cross_entropy)
+
+
+def n_fgsm(
+    epsilon: float | ThreatModel = 8 / 255,
+    *,
+    step_share: float = 1.0,
+    noise_share: float = 2.0,
+) -> Method:
+    """Noise-FGSM: one step after strong noise, which prevents a collapse.
+
+        x_adv = clip(x + eta + step_share * epsilon * sign(gradient at x + eta))
+
+    with eta uniform in a ball of radius noise_share * epsilon. The result is
+    not projected: the images that it trains on may lie up to
+    (noise_share + step_share) * epsilon away, and the radius of its attack
+    says so. Without noise it is FGSM.
+
+    Args:
+        epsilon: The radius of the ball, or a threat model.
+        step_share: Length of the step, in epsilons.
+        noise_share: Radius of the noise, in epsilons.
+
+    Reference: de Jorge et al., Make Some Noise: Reliable and Efficient
+    Single-Step Adversarial Training, 2022.
+    """
+    number_above(0, step_share=step_share)
+    number_at_least(0, noise_share=noise_share)
+    reach = step_share + noise_share
+    ball = threat_models.get(epsilon).scaled(reach)
+    attack = attacks.GradientAscent(
+        Dirac(ball, start_share=noise_share / reach),
+        objectives.cross_entropy,
+        step_rules.steepest(share=step_share / reach),
+        num_steps=1,
+        name="N-FGSM",
     )
     return Method(attack, losses.cross_entropy)
 
@@ -130,6 +189,22 @@ def trades(
         name=f"KL PGD-{num_steps}",
     )
     return Method(attack, losses.trades(beta))
+
+
+def mart(
+    epsilon: float | ThreatModel = 8 / 255,
+    *,
+    num_steps: int = 10,
+    step_size: float | None = None,
+    beta: float = 5.0,
+) -> Method:
+    """MART: AT-PGD that weighs misclassified images more.
+
+    Reference: Wang et al., Improving Adversarial Robustness Requires
+    Revisiting Misclassified Examples, 2020.
+    """
+    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    return Method(attack, losses.mart(beta))
 
 
 def l2l(
@@ -319,10 +394,13 @@ _METHODS = {
     for function in (
         standard,
         at_fgsm,
+        fgsm_rs,
+        n_fgsm,
         at_pgd,
         alp,
         fea_scatter,
         trades,
+        mart,
         l2l,
         adt_exp,
         adt_exp_am,

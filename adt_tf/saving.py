@@ -78,12 +78,20 @@ class SavedModel(keras.Model):
             self.build_optimizers()
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves how often training has gone back."""
+        """Saves how often training has gone back, and the average."""
         store["rollbacks"] = self.rollbacks.numpy()
+        for name, variable in self._averaged():
+            store[name] = variable.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads how often training has gone back."""
+        """Loads how often training has gone back, and the average."""
         self.rollbacks.assign(store["rollbacks"][()])
+        for name, variable in self._averaged():
+            variable.assign(store[name][()])
+
+    def _averaged(self) -> list[tuple[str, Any]]:
+        variables = self.average.variables if self.average else ()
+        return [(f"average_{i}", v) for i, v in enumerate(variables)]
 
     def export(self, filepath: Any, *args: Any, **arguments: Any) -> None:
         """Exports the classifier, as `keras.Model.export` does."""

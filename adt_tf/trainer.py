@@ -21,17 +21,20 @@ from adt_tf import checks, losses, optimizers, replication, seeds
 from adt_tf.accuracy import Accuracy, as_metrics
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
+from adt_tf.averaging import WeightAverage
 from adt_tf.checks.arguments import error
-from adt_tf.fitting import FittedModel
+from adt_tf.fitting import FittedModel, as_model
 from adt_tf.kernels import winograd
+from adt_tf.outer_steps import AWP, Descent
 from adt_tf.saving import SavedModel
+from adt_tf.step_metrics import MeasuredModel, make_trackers
 
 # Streams of randomness that must not meet.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
 
 
 @keras.saving.register_keras_serializable("adt_tf")
-class AdversarialTrainer(FittedModel, SavedModel):
+class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
     """Trains a classifier on the worst distributions that an attack finds.
 
         min_theta max_phi  mean_i E_{p_phi_i}[loss(x_i + delta, y_i; theta)]
@@ -69,6 +72,10 @@ class AdversarialTrainer(FittedModel, SavedModel):
             mode, and trains the attack's own networks against it.
         clip_images: Whether images that leave the bounds of the threat model,
             as augmentation may make them, are clipped rather than refused.
+        outer_step: Where the weights' gradient is taken, of
+            `adt_tf.outer_steps`: `AWP(0.005)` perturbs them first.
+        average: Moving average of the classifier's weights, or None;
+            `callbacks.AveragedWeights` measures and keeps it.
     """
 
     def __init__(
@@ -81,9 +88,11 @@ class AdversarialTrainer(FittedModel, SavedModel):
         outer_samples: int = 1,
         train_classifier: bool = True,
         clip_images: bool = False,
+        outer_step: Descent | AWP | None = None,
+        average: WeightAverage | None = None,
     ):
         if not train_classifier and callable(classifier):
-            classifier = _as_model(classifier)
+            classifier = as_model(classifier)
         if not isinstance(classifier, keras.Model):
             raise error("be a model of Keras 3", classifier=classifier)
         if not isinstance(attack, Attack):
@@ -108,6 +117,17 @@ class AdversarialTrainer(FittedModel, SavedModel):
                 "Argument `train_classifier` must be True for an attack "
                 f"without networks: {attack} has nothing to train."
             )
+        outer_step = outer_step or Descent()
+        if not callable(getattr(outer_step, "gradients", None)):
+            raise error(
+                "be one of `adt_tf.outer_steps`, such as `AWP(0.005)`",
+                outer_step=outer_step,
+            )
+        if not isinstance(average, WeightAverage | None):
+            raise error(
+                "be `adt_tf.averaging.WeightAverage(...)` or None",
+                average=average,
+            )
         checks.check_classifier(classifier)
         # Images reach the classifier in float32 whatever it computes in.
         super().__init__(
@@ -122,15 +142,14 @@ class AdversarialTrainer(FittedModel, SavedModel):
         self.outer_samples = outer_samples
         self.train_classifier = train_classifier
         self.clip_images = clip_images
+        self.outer_step = outer_step
+        self.average = average
         self.built = classifier.built
         self.attack_networks = list(attack.networks)
         self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.epsilon_share = tf.Variable(1.0, trainable=False)
         self._scales_epsilon = False
-        self.trackers = {
-            name: keras.metrics.Mean(name=name)
-            for name in ("loss", "clean_accuracy", "entropy", "perturbation")
-        }
+        self.trackers = make_trackers()
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns what the classifier does."""
@@ -145,6 +164,8 @@ class AdversarialTrainer(FittedModel, SavedModel):
             "outer_samples": self.outer_samples,
             "train_classifier": self.train_classifier,
             "clip_images": self.clip_images,
+            "outer_step": self.outer_step,
+            "average": self.average,
         }
 
     def compile(
@@ -214,7 +235,7 @@ class AdversarialTrainer(FittedModel, SavedModel):
         return super().make_train_function(force)
 
     def build_optimizers(self) -> None:
-        """Makes the variables of both optimisers."""
+        """Makes the variables of both optimisers, and of the average."""
         parts = [(self.optimizer, self.classifier.trainable_variables)]
         if self.attack_networks:
             parts.append((self.attack_optimizer, self._attack_variables()))
@@ -223,6 +244,8 @@ class AdversarialTrainer(FittedModel, SavedModel):
                 # Built again, one that scales the loss would forget its scale.
                 if not optimizer.built:
                     optimizer.build(variables)
+            if self.average:
+                self.average.build(self.classifier)
 
     def scale_epsilon(self, share: float) -> None:
         """Lets the attack use a share of its epsilon from now on.
@@ -256,17 +279,12 @@ class AdversarialTrainer(FittedModel, SavedModel):
             parts["attack_optimizer"] = self.attack_optimizer
             for i, network in enumerate(self.attack_networks):
                 parts[f"attack_network_{i}"] = network
+        if self.average:
+            parts["average"] = self.average.variables
         return tf.train.Checkpoint(**parts)
 
     def _attack_variables(self) -> list[Any]:
         return [v for n in self.attack_networks for v in n.trainable_variables]
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics that are reset at each epoch."""
-        own = list(self.trackers.values())
-        names = {metric.name for metric in own}
-        return own + [m for m in super().metrics if m.name not in names]
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the outer problem, after the inner one is solved.
@@ -292,17 +310,23 @@ class AdversarialTrainer(FittedModel, SavedModel):
             ([self.optimizer] if theta else [])
             + ([self.attack_optimizer] if phi else [])
         )
-        with self._fast_forms(), tf.GradientTape() as tape:
+
+        def saddle():
             batch, outcome = self._outer(
                 attack, x, y, solution, seed, training=True
             )
             loss = _weighted_mean(outcome.value, weights)
             penalties = self.classifier.losses
             penalty = tf.add_n(penalties) if penalties else 0.0
-            saddle = loss + _weighted_mean(batch.regularizer, weights)
-            total = share * saddle + penalty / replicas
-            scaled = scale * total
-        gradients = tape.gradient(scaled, [*theta, *phi])
+            scalar = loss + _weighted_mean(batch.regularizer, weights)
+            total = share * scalar + penalty / replicas
+            return scale * total, (total, loss + penalty, batch, outcome)
+
+        with self._fast_forms():
+            gradients, found = self.outer_step.gradients(
+                saddle, self.classifier, theta, phi, step
+            )
+        total, loss, batch, outcome = found
         gradients = checks.assert_finite(
             [total, *optimizers.to_check(gradients, scale)], then=gradients
         )
@@ -313,9 +337,10 @@ class AdversarialTrainer(FittedModel, SavedModel):
         )
         # A step that loss scaling skips counts: data and noise go on.
         clock.assign(step + 1)
-        return self._report(
-            attack, x, y, weights, loss + penalty, batch, outcome
-        )
+        if self.average:
+            self.average.build(self.classifier)
+            self.average.update(step)
+        return self.report(attack, x, y, weights, loss, batch, outcome)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Attacks a batch; reports clean and adversarial accuracy."""
@@ -331,7 +356,7 @@ class AdversarialTrainer(FittedModel, SavedModel):
             clean = checks.as_logits(clean, self.classifier)
             outcome = outcome._replace(clean_logits=clean)
         loss = _weighted_mean(outcome.value, weights)
-        return self._report(attack, x, y, weights, loss, batch, outcome)
+        return self.report(attack, x, y, weights, loss, batch, outcome)
 
     def predict_step(self, data: Any) -> Any:
         """Returns what the classifier does for images in any form."""
@@ -405,60 +430,6 @@ class AdversarialTrainer(FittedModel, SavedModel):
         with tf.control_dependencies([logits, y]):
             value = tf.identity(outcome.value)
         return batch, outcome._replace(value=value, adversarial_logits=logits)
-
-    def _report(self, attack, x, y, weights, loss, batch, outcome):
-        logits = outcome.adversarial_logits
-        delta = batch.x_adv - x[:, tf.newaxis]
-        updates = {
-            "loss": loss,
-            "entropy": batch.entropy,
-            "perturbation": attack.threat_model.relative_size(delta),
-        }
-        if outcome.clean_logits is not None:
-            predicted = tf.argmax(
-                outcome.clean_logits, axis=-1, output_type=tf.int32
-            )
-            right = predicted == checks.classes_of(y)
-            updates["clean_accuracy"] = tf.cast(right, tf.float32)
-        for name, value in updates.items():
-            size = tf.shape(x)[0] if name == "loss" else None
-            self.trackers[name].update_state(value, sample_weight=size)
-        # Whatever was built for the first time in this step.
-        self.built = True
-        repeated = tf.repeat(y, self.outer_samples, axis=0)
-        if weights is not None:
-            weights = tf.repeat(weights, self.outer_samples)
-        results = self.compute_metrics(
-            x,
-            repeated,
-            self._predictions(tf.reshape(logits, [-1, logits.shape[-1]])),
-            weights,
-        )
-        return {
-            name: result
-            for name, result in results.items()
-            if name not in self.trackers or name in updates
-        }
-
-    def _predictions(self, logits: tf.Tensor) -> tf.Tensor:
-        """What metrics see: logits [n, classes], or the one logit [n, 1]."""
-        if checks.has_one_logit(self.classifier):
-            return logits[:, 1:]
-        return logits
-
-
-def _as_model(classifier: Any) -> keras.Model:
-    """Gives a classifier that is not trained the shape of a Keras model."""
-    if isinstance(classifier, keras.Model):
-        return classifier
-
-    class Frozen(keras.Model):
-        def call(self, x, training=None):
-            return classifier(x, training=False)
-
-    model = Frozen(dtype="float32")
-    model.built = True
-    return model
 
 
 def _weighted_mean(value: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:

@@ -23,6 +23,11 @@ CHANGED = {
     "train_examples": 100,
     "validation_examples": 10,
     "augment": False,
+    "randaugment": 0.25,
+    "cutout": 3,
+    "cutmix": 1.0,
+    "extra_data": "extra.npz",
+    "extra_fraction": 0.7,
     # No such network, but one that goes with all the others.
     "network": "keras:my weights.pt",
     "architecture": "wrn-10-1",
@@ -33,6 +38,8 @@ CHANGED = {
     "epsilon": 1 / 3,
     "num_steps": 3,
     "step_size": 1e-300,
+    "step_share": 0.5,
+    "noise_share": 1.5,
     "num_samples": 2,
     "sample_chunk": 1,
     "entropy_weight": -0.0,
@@ -49,10 +56,15 @@ CHANGED = {
     "label_smoothing": 0.5,
     "width_factor": 0.125,
     "outer_samples": 2,
+    "sample_temperature": 0.1,
+    "awp_size": 0.005,
+    "awp_warmup": 10,
     "epochs": 76,
     "batch_size": 1,
     "learning_rate": 0.05,
+    "rate_warmup": 2.5,
     "drop_after": (100, 150),
+    "optimizer": "adamw",
     "momentum": 0.0,
     "weight_decay": 5e-4,
     "keep_best": True,
@@ -67,16 +79,19 @@ CHANGED = {
     "precision": "mixed_bfloat16",
     "distribute": "mirrored",
 }
+#: Those that do not go with all the others.
+APART = {"activation": "silu", "schedule": "one_cycle", "clip_norm": 0.5}
 
 
 def test_every_field_is_changed():
-    assert CHANGED.keys() == FIELDS.keys()
+    changed = {**CHANGED, **APART}
+    assert changed.keys() == FIELDS.keys()
     default = Config()
-    assert all(getattr(default, k) != v for k, v in CHANGED.items() if v)
+    assert all(getattr(default, k) != v for k, v in changed.items() if v)
 
 
 def test_flags_and_back():
-    for config in (Config(), Config(**CHANGED)):
+    for config in (Config(), Config(**APART), Config(**CHANGED)):
         flags = config.to_flags().splitlines()
         assert Config.parse(flags) == config
         assert config.to_flags().endswith("\n")
@@ -88,9 +103,13 @@ def test_flags_and_back():
 def test_defaults_are_those_of_before():
     """flags.txt of a run that was given no flag."""
     assert Config().to_flags().split() == [
+        "--awp_size=0.0",
+        "--awp_warmup=0",
         "--batch_size=64",
         "--checkpoint_minutes=10.0",
         "--checkpoint_steps=0",
+        "--cutmix=0.0",
+        "--cutout=0",
         "--dataset=digits",
         "--distribute=none",
         "--nodownload",
@@ -109,8 +128,12 @@ def test_defaults_are_those_of_before():
         "--network=small_cnn",
         "--norm=linf",
         "--on_nonfinite=stop",
+        "--optimizer=sgd",
         "--outer_samples=1",
         "--precision=float32",
+        "--randaugment=0.0",
+        "--rate_warmup=0.0",
+        "--schedule=steps",
         "--seed=0",
         "--validation_examples=0",
         "--weight_decay=0.0002",
@@ -141,6 +164,13 @@ def test_every_bound_holds(name):
     if rules["above"] is not None:
         with pytest.raises(ValueError, match=f"^--{name} must be above 0. "):
             Config(**{name: rules["above"]})
+    if rules["below"] is not None:
+        with pytest.raises(ValueError, match=f"^--{name} must be below 1. "):
+            Config(**{name: rules["below"]})
+    if rules["at_most"] is not None:
+        assert getattr(Config(**{name: rules["at_most"]}), name) == 1.0
+        with pytest.raises(ValueError, match=f"^--{name} must be at most 1. "):
+            Config(**{name: 1.01})
     for choice in rules["choices"]:
         assert getattr(Config(**{name: choice}), name) == choice
     if rules["choices"]:
@@ -205,6 +235,41 @@ def test_parts_of_one_process_take_no_rollback():
         Config(distribute="multiworker", on_nonfinite="rollback")
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"awp_warmup": 3}, "--awp_warmup needs --awp_size as well"),
+        ({"extra_data": "x.npz"}, "--extra_data needs --extra_fraction"),
+        ({"extra_fraction": 0.7}, "--extra_fraction needs --extra_data"),
+        ({"sample_temperature": 1.0}, "give --outer_samples above 1"),
+        (
+            {"schedule": "cosine", "drop_after": (3,)},
+            "--drop_after belongs to --schedule=steps",
+        ),
+        (
+            {"rate_warmup": 3.0, "epochs": 3},
+            "--rate_warmup must be below --epochs=3. Received: 3",
+        ),
+        (
+            {"clip_norm": 1.0, "distribute": "mirrored"},
+            "--clip_norm would clip each device's part",
+        ),
+        (
+            {"activation": "silu", "network": "keras:MobileNetV2"},
+            "--activation is for networks of adt_tf",
+        ),
+        (
+            {"activation": "silu", "network": "mine.keras"},
+            "--activation is for networks of adt_tf",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(flags, message):
+    with pytest.raises(ValueError) as caught:
+        Config(**flags)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_values_are_plain():
     import numpy as np
 
@@ -230,8 +295,15 @@ def test_what_decides_a_run():
         "on_nonfinite",
     }
     for name in FIELDS:
-        # --keep_best needs some of them, --architecture a file.
-        others = {"validation_examples": 11, "network": "keras:other.pt"}
+        # Each of these is needed by another flag.
+        others = {
+            "validation_examples": 11,
+            "network": "keras:other.pt",
+            "extra_data": "other.npz",
+            "extra_fraction": 0.5,
+            "outer_samples": 3,
+            "awp_size": 0.01,
+        }
         other = others.get(name, getattr(Config(), name))
         other = dataclasses.replace(config, **{name: other})
         is_same = config.deciding_flags() == other.deciding_flags()

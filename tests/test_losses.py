@@ -11,6 +11,7 @@ LOSSES = {
     "smoothed": losses.smoothed_cross_entropy(0.5),
     "trades": losses.trades(6.0),
     "alp": losses.alp(),
+    "mart": losses.mart(),
 }
 
 
@@ -233,3 +234,135 @@ def test_smoothing_of_one_logit_is_that_of_two():
         training=True,
     )
     np.testing.assert_allclose(outcome.value, np.log([2.0, 2.0]), rtol=1e-6)
+
+
+def test_mart_by_hand(linear, batch):
+    """The authors' formula in float64, without their 1e-4 in the logarithm."""
+    (x, x_adv, y), clean, logits = batch
+    outcome = losses.mart(3.0)(linear, x, x_adv, y, training=True)
+    labels, expected = y.numpy(), np.zeros([5, 2])
+    p = np.exp(log_softmax(clean))
+    for i in range(5):
+        for k in range(2):
+            q = np.exp(log_softmax(logits[i, k]))
+            rival = max(q[c] for c in range(3) if c != labels[i])
+            boosted = -np.log(q[labels[i]]) - np.log(1 - rival)
+            kl = (p[i] * (np.log(p[i]) - np.log(q))).sum()
+            expected[i, k] = boosted + 3.0 * kl * (1 - p[i, labels[i]])
+    np.testing.assert_allclose(outcome.sample_values, expected, rtol=1e-4)
+    np.testing.assert_allclose(outcome.value, expected.mean(1), rtol=1e-4)
+
+
+def test_mart_is_finite_where_a_wrong_class_is_certain(linear, batch):
+    (x, x_adv, y), _, _ = batch
+    kernel, bias = linear.get_weights()
+    linear.set_weights([1e3 * kernel, bias])
+    outcome, gradients = run(losses.mart(), linear, x, x_adv, y)
+    assert np.isfinite(outcome.value).all()
+    assert all(np.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_value_is_the_mean_over_samples(name, linear, batch):
+    (x, x_adv, y), _, _ = batch
+    outcome = LOSSES[name](linear, x, x_adv, y, training=True)
+    assert outcome.sample_values.shape == (5, 2)
+    np.testing.assert_allclose(
+        outcome.value, outcome.sample_values.numpy().mean(1), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_any_loss_smoothed(name, label_smoothing, linear, batch):
+    """A loss is linear in the labels: by NumPy, from its value at classes."""
+    (x, x_adv, y), _, _ = batch
+    loss = losses.smoothed(LOSSES[name], label_smoothing)
+    outcome = loss(linear, x, x_adv, y, training=True)
+    if name == "smoothed":
+        shares = np.where(np.eye(3)[y], 0.5, 0.25)
+    else:
+        shares = np.eye(3)[y]
+    on, off = 1 - label_smoothing, label_smoothing / 2
+    shares = on * shares + off * (1 - shares)
+    if name in ("cross_entropy", "smoothed"):
+        logs = log_softmax(linear(x_adv.numpy().reshape(10, 4, 4, 1)).numpy())
+        expected = -(shares[:, None] * logs.reshape(5, 2, 3)).sum(-1).mean(1)
+    else:
+        plain = LOSSES[name](linear, x, x_adv, y, training=True)
+        changes = shares - np.eye(3)[y]
+        logs = log_softmax(linear(x).numpy())
+        adversarial = log_softmax(plain.adversarial_logits.numpy()).mean(1)
+        terms = {
+            "trades": logs,
+            "mart": adversarial,
+            "alp": (logs + adversarial) / 2,
+        }[name]
+        expected = plain.value - (changes * terms).sum(-1)
+    np.testing.assert_allclose(outcome.value, expected, rtol=2e-4)
+
+
+def test_smoothed_cross_entropy_has_two_names(linear, batch):
+    (x, x_adv, y), _, _ = batch
+    values = [
+        loss(linear, x, x_adv, y, training=True).value
+        for loss in (
+            losses.smoothed(losses.cross_entropy, 0.2),
+            losses.smoothed_cross_entropy(0.2),
+        )
+    ]
+    np.testing.assert_array_equal(*values)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_weighted_samples_between_mean_and_maximum(name, linear, batch):
+    (x, x_adv, y), _, _ = batch
+    values = LOSSES[name](linear, x, x_adv, y, training=True).sample_values
+    for temperature, expected in (
+        (1e6, values.numpy().mean(1)),
+        (1e-4, values.numpy().max(1)),
+    ):
+        loss = losses.weighted(LOSSES[name], temperature)
+        got = loss(linear, x, x_adv, y, training=True).value
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
+
+
+def test_weighted_samples_by_hand(linear, batch):
+    """The value in NumPy; the gradient is that of the soft maximum."""
+    (x, x_adv, y), _, logits = batch
+    temperature = 0.5
+    loss = losses.weighted(losses.cross_entropy, temperature)
+    outcome, gradients = run(loss, linear, x, x_adv, y)
+    values = cross_entropy(logits, y.numpy())
+    shares = np.exp(values / temperature)
+    shares /= shares.sum(1, keepdims=True)
+    expected = (shares * values).sum(1)
+    np.testing.assert_allclose(outcome.value, expected, rtol=1e-4)
+
+    def soft_maximum(*arguments, **options):
+        outcome = losses.cross_entropy(*arguments, **options)
+        scaled = outcome.sample_values / temperature
+        value = temperature * tf.reduce_logsumexp(scaled, axis=1)
+        return outcome._replace(value=value)
+
+    _, slopes = run(soft_maximum, linear, x, x_adv, y)
+    assert_all_close(gradients, slopes, rtol=1e-4, atol=1e-6)
+
+
+def test_one_sample_has_all_the_weight(linear, batch):
+    (x, x_adv, y), _, _ = batch
+    plain, weighted = (
+        loss(linear, x, x_adv[:, :1], y, training=True).value
+        for loss in (losses.trades(), losses.weighted(losses.trades(), 0.1))
+    )
+    np.testing.assert_array_equal(plain, weighted)
+
+
+def test_weights_need_values_of_samples(linear, batch):
+    (x, x_adv, y), _, _ = batch
+
+    def mine(classifier, x, x_adv, y, *, training):
+        return tf.zeros([5])
+
+    with pytest.raises(ValueError, match="a value for each sample"):
+        losses.weighted(mine, 1.0)(linear, x, x_adv, y, training=True)

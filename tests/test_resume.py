@@ -3,11 +3,14 @@
 import random
 import time
 
+import numpy as np
 import pytest
 
+from adt_tf import data
 from tests.support import runs
 
 METHODS = list(runs.METHODS)
+MODERN = ["at_pgd", "adt_exp_am"]
 PARTIAL = "checkpoints/.adt_tf-*.partial"
 AT_RANDOM = [(m, i) for i, m in enumerate(sorted(METHODS * 4))]
 WHILE_WRITING = [(m, i) for i, m in enumerate(sorted(METHODS * 2))]
@@ -27,6 +30,33 @@ def never_stopped(tmp_path_factory):
         return ends[method]
 
     return end
+
+
+@pytest.fixture(scope="module")
+def extra(tmp_path_factory):
+    """A file of extra data: the test images of the digits."""
+    path = tmp_path_factory.mktemp("extra") / "extra.npz"
+    test = data.load("digits", split="test")
+    np.savez(path, image=test.images, label=test.labels)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", MODERN)
+def test_every_part_of_the_recipe_is_resumed(method, extra, tmp_path):
+    """SIGKILL before the perturbation begins, in it, and at a checkpoint."""
+    given = [*flags(method), *runs.MODERN, f"--extra_data={extra}"]
+    whole = tmp_path / "whole"
+    runs.finish(whole, *given)
+    end = runs.end_of(whole)
+    assert any("average" in name for name in end)
+    path = tmp_path / "run"
+    for step, every in ((3, 1), (11, 3), (17, 1)):
+        every = f"--checkpoint_steps={every}"
+        process = runs.start(path, *given, every)
+        runs.kill_when(process, lambda s=step: runs.last_step(path) >= s)
+    runs.finish(path, *given)
+    assert runs.differences(runs.end_of(path), end) == []
 
 
 def flags(method):

@@ -150,8 +150,8 @@ def test_more_epochs_than_before(ended, four_epochs, tmp_path):
         assert (path / "classifier.keras").read_bytes() == kept
 
 
-def test_averaged_weights_cannot_be_trained_longer(tmp_path):
-    flags = [*TINY, "--ema_momentum=0.9", f"--workdir={tmp_path / 'run'}"]
+def test_a_rate_that_depends_on_the_epochs_cannot_be_made_longer(tmp_path):
+    flags = [*TINY, "--schedule=cosine", f"--workdir={tmp_path / 'run'}"]
     run("train", *flags, "--epochs=1")
     before = (tmp_path / "run" / "flags.txt").read_text()
     done = run("train", *flags, "--epochs=2", check=False)

@@ -14,15 +14,17 @@
     )
 
 `RobustCheckpoint` comes before every callback that reads its numbers. With
-averaged weights, `SGD(use_ema=True)`, it comes after
-`keras.callbacks.SwapEMAWeights(swap_on_epoch=True)`, and so measures and keeps
-the average. Batch-norm statistics are not averaged by Keras: they belong to
-the weights that are trained. A `fit` that is stopped early leaves the
-classifier with those weights, so use the file.
+averaged weights, `AdversarialTrainer(..., average=WeightAverage(0.999))`, it
+comes after `AveragedWeights`, and so measures and keeps the average. Keras' own
+form, `SGD(use_ema=True)` with `keras.callbacks.SwapEMAWeights(
+swap_on_epoch=True)`, works too, but has no warm-up and leaves out batch-norm
+statistics. A `fit` that is stopped early leaves the classifier with the weights
+that are trained, so use the file.
 
 `warn_if_test_set` tells whether the held-out images are test images.
 """
 
+from adt_tf.callbacks.averaged_weights import AveragedWeights
 from adt_tf.callbacks.catastrophic_overfitting import CatastrophicOverfitting
 from adt_tf.callbacks.epsilon_warmup import EpsilonWarmup
 from adt_tf.callbacks.robust_checkpoint import (
@@ -31,6 +33,7 @@ from adt_tf.callbacks.robust_checkpoint import (
 )
 
 __all__ = [
+    "AveragedWeights",
     "CatastrophicOverfitting",
     "EpsilonWarmup",
     "RobustCheckpoint",

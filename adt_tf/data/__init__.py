@@ -14,9 +14,19 @@ an array; `validate_images` and `validate_labels` check arrays that come from
 elsewhere.
 Batches: `train_pipeline` (endless, shuffled, resumable at any step) and
 `eval_pipeline` (once, in order) yield float32 images in [0, 1], int32 labels.
+More of them: `augmented` (cutout, CutMix, RandAugment), and `mixed_pipeline`
+with the extra data of `load_extra`.
 """
 
+from adt_tf.data.augmentations import (
+    Augmentation,
+    augmented,
+    cut_mix,
+    cut_out,
+    rand_augment,
+)
 from adt_tf.data.disk_images import DiskImages, ImageReader
+from adt_tf.data.extra import load_extra, mixed_pipeline, split_batch
 from adt_tf.data.images import (
     ImageData,
     as_arrays,
@@ -40,17 +50,25 @@ from adt_tf.data.sources import load, test_share
 __all__ = [
     "CROPS",
     "DiskImages",
+    "Augmentation",
     "ImageData",
     "ImageReader",
     "as_arrays",
     "as_examples",
+    "augmented",
     "batch_indices",
     "crop_and_flip",
+    "cut_mix",
+    "cut_out",
     "default_augment",
     "eval_pipeline",
     "load",
     "random_boxes",
+    "load_extra",
+    "mixed_pipeline",
+    "rand_augment",
     "scale_images",
+    "split_batch",
     "steps_per_epoch",
     "test_share",
     "train_pipeline",

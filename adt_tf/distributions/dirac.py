@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from adt_tf.checks import arguments
 from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
@@ -17,6 +20,7 @@ class Dirac(Configured):
     Args:
         threat_model: Where the image may lie.
         random_start: Start from a uniform draw rather than from x.
+        start_share: Share of the radius within which that draw lies.
 
     Example:
 
@@ -27,14 +31,32 @@ class Dirac(Configured):
     TensorShape([2, 8, 8, 1])
     """
 
-    def __init__(self, threat_model: ThreatModel, *, random_start: bool = True):
+    def __init__(
+        self,
+        threat_model: ThreatModel,
+        *,
+        random_start: bool = True,
+        start_share: float = 1.0,
+    ):
         self.threat_model = threat_model
         self.random_start = random_start
+        self.start_share = arguments.number_between(
+            0, 1, "[]", start_share=start_share
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments; a start anywhere is implied."""
+        config = super().get_config()
+        if self.start_share == 1:
+            del config["start_share"]
+        return config
 
     def scaled(self, share: float | tf.Tensor) -> Dirac:
         """Returns the family in a ball of radius share * epsilon."""
         return type(self)(
-            self.threat_model.scaled(share), random_start=self.random_start
+            self.threat_model.scaled(share),
+            random_start=self.random_start,
+            start_share=self.start_share,
         )
 
     def describe(self) -> list[str]:
@@ -44,7 +66,10 @@ class Dirac(Configured):
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Returns the starting image."""
         if self.random_start:
-            return self.threat_model.random_start(x, seed)
+            ball = self.threat_model
+            if self.start_share != 1:
+                ball = ball.scaled(self.start_share)
+            return ball.random_start(x, seed)
         return x
 
     def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:

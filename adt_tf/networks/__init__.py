@@ -50,6 +50,7 @@ from adt_tf.networks.generator import (
 from adt_tf.networks.plain_cnns import lenet5, trades_small_cnn
 from adt_tf.networks.posterior import posterior
 from adt_tf.networks.preact_resnet import preact_resnet18, preact_resnet34
+from adt_tf.networks.preactivation import Variant
 from adt_tf.networks.small_cnn import small_cnn
 from adt_tf.networks.wide_resnet import wide_resnet
 
@@ -98,7 +99,8 @@ def get(name: str, **kwargs: Any) -> keras.Model:
             `"keras:MobileNetV2"`.
         **kwargs: Arguments of the classifier: `input_shape`, `num_classes`,
             `seed`; of those of keras.applications also `weights` and
-            `frozen_layers`.
+            `frozen_layers`, of all others `activation`: "relu" or another
+            by Keras' name.
 
     Returns:
         A model from images to logits.
@@ -112,11 +114,28 @@ def get(name: str, **kwargs: Any) -> keras.Model:
     if wide:
         deepmind, depth, widen_factor = wide.groups()
         build = dm_wide_resnet if deepmind else wide_resnet
+        if not deepmind:
+            kwargs = _with_variant(kwargs)
         return build(int(depth), int(widen_factor), **kwargs)
     if str(name).startswith("keras:"):
+        if "activation" in kwargs:
+            raise arguments.error(
+                "be left out: a network of keras.applications has its own",
+                activation=kwargs["activation"],
+            )
         return from_application(name.removeprefix("keras:"), **kwargs)
+    if name in ("preact_resnet18", "preact_resnet34"):
+        kwargs = _with_variant(kwargs)
     if name in _CLASSIFIERS:
         return _CLASSIFIERS[name](**kwargs)
     wide = "wrn-<depth>-<widen_factor>"
     known = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS), "keras:<name>"]
     raise arguments.error(f"be one of {', '.join(map(repr, known))}", name=name)
+
+
+def _with_variant(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Hands an activation on in the form that pre-activation networks take."""
+    if "activation" not in kwargs:
+        return kwargs
+    others = {k: v for k, v in kwargs.items() if k != "activation"}
+    return {**others, "variant": Variant(activation=kwargs["activation"])}

@@ -21,6 +21,7 @@ import keras
 
 from adt_tf import precision
 from adt_tf.checks import arguments
+from adt_tf.networks import layers
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import (
     batch_normalization,
@@ -39,6 +40,7 @@ def resnet(
     width: int = 64,
     seed: int = 0,
     normalization: tuple[Sequence[float], Sequence[float]] | None = None,
+    activation: str = "relu",
 ) -> keras.Model:
     """Builds the ResNet of a depth.
 
@@ -50,6 +52,7 @@ def resnet(
         seed: Seed of all weights: the same seed gives the same weights.
         normalization: Mean and standard deviation of each channel, which are
             taken off the images first, or None.
+        activation: Activation between the layers, by Keras' name.
 
     Returns:
         A model from images to logits. The feature map before pooling is the
@@ -78,7 +81,7 @@ def resnet(
         name="stem",
         dtype=precision.full(),
     )
-    x = keras.layers.ReLU(name="stem_relu")(x)
+    x = layers.activation(activation, "stem_relu")(x)
     for stage, num_blocks in enumerate(_NUM_BLOCKS[depth]):
         for block in range(num_blocks):
             last = stage == 3 and block == num_blocks - 1
@@ -89,6 +92,7 @@ def resnet(
                 bottleneck=depth == 50,
                 initializers=initializers,
                 name=f"stage{stage + 1}_block{block + 1}",
+                activation=activation,
                 output_name="features" if last else None,
             )
     x = keras.layers.GlobalAveragePooling2D(name="pooling")(x)
@@ -101,7 +105,17 @@ def resnet(
     return keras.Model(images, logits, name=f"resnet{depth}")
 
 
-def _block(x, filters, *, strides, bottleneck, initializers, name, output_name):
+def _block(
+    x,
+    filters,
+    *,
+    strides,
+    bottleneck,
+    initializers,
+    name,
+    activation,
+    output_name,
+):
     """Applies a block; `filters` is the width of its 3x3 convolutions."""
     convolutions = [(filters, 3, strides), (filters, 3, 1)]
     if bottleneck:
@@ -110,9 +124,8 @@ def _block(x, filters, *, strides, bottleneck, initializers, name, output_name):
     residual = x
     for index, (width, size, step) in enumerate(convolutions, start=1):
         if index > 1:
-            residual = keras.layers.ReLU(name=f"{name}_relu{index - 1}")(
-                residual
-            )
+            name_of_relu = f"{name}_relu{index - 1}"
+            residual = layers.activation(activation, name_of_relu)(residual)
         residual = _normalized_convolution(
             residual,
             width,
@@ -133,7 +146,7 @@ def _block(x, filters, *, strides, bottleneck, initializers, name, output_name):
             name=f"{name}_shortcut",
         )
     x = keras.layers.Add(name=f"{name}_sum")([shortcut, residual])
-    return keras.layers.ReLU(name=output_name or f"{name}_relu")(x)
+    return layers.activation(activation, output_name or f"{name}_relu")(x)
 
 
 def _normalized_convolution(x, filters, size, *, initializers, name, **kwargs):

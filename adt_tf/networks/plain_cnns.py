@@ -29,6 +29,7 @@ def trades_small_cnn(
     num_classes: int = 10,
     seed: int = 0,
     normalization: Normalization | None = None,
+    activation: str = "relu",
 ) -> keras.Model:
     """Builds the SmallCNN of TRADES, for MNIST.
 
@@ -40,6 +41,7 @@ def trades_small_cnn(
         num_classes: Number of logits.
         seed: Seed of all weights: the same seed gives the same weights.
         normalization: Mean and standard deviation of each channel, or None.
+        activation: Activation between the layers, by Keras' name.
 
     Example:
 
@@ -53,6 +55,7 @@ def trades_small_cnn(
         units=[200, 200, num_classes],
         seed=seed,
         normalization=normalization,
+        activation=activation,
         name="trades_small_cnn",
     )
 
@@ -66,6 +69,7 @@ def lenet5(
     padding: int | None = None,
     seed: int = 0,
     normalization: Normalization | None = None,
+    activation: str = "relu",
 ) -> keras.Model:
     """Builds LeNet-5 with ReLU and max pooling.
 
@@ -81,6 +85,7 @@ def lenet5(
             by 2, to the 32x32 of the original.
         seed: Seed of all weights: the same seed gives the same weights.
         normalization: Mean and standard deviation of each channel, or None.
+        activation: Activation between the layers, by Keras' name.
 
     Example:
 
@@ -96,12 +101,21 @@ def lenet5(
         units=[*units, num_classes],
         seed=seed,
         normalization=normalization,
+        activation=activation,
         name="lenet5",
     )
 
 
 def _plain_cnn(
-    input_shape, *, convolutions, padding, units, seed, normalization, name
+    input_shape,
+    *,
+    convolutions,
+    padding,
+    units,
+    seed,
+    normalization,
+    activation,
+    name,
 ):
     """Builds groups of convolutions, each group before a pooling."""
     units = [arguments.integer_at_least(1, units=number) for number in units]
@@ -117,7 +131,7 @@ def _plain_cnn(
             x = keras.layers.Conv2D(
                 number,
                 size,
-                activation="relu",
+                activation=activation,
                 kernel_initializer=initializers.fan_out_normal(),
                 dtype=precision.full() if index == 1 else None,
                 name=f"convolution{index}",
@@ -131,7 +145,7 @@ def _plain_cnn(
         last = index == len(units)
         x = keras.layers.Dense(
             number,
-            activation=None if last else "relu",
+            activation=None if last else activation,
             kernel_initializer=initializers.linear(),
             dtype=precision.full() if last else None,
             name="logits" if last else f"dense{index}",

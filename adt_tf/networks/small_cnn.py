@@ -12,6 +12,7 @@ import keras
 
 from adt_tf import precision
 from adt_tf.checks import arguments
+from adt_tf.networks import layers
 from adt_tf.networks.initializers import Initializers
 from adt_tf.networks.layers import (
     batch_normalization,
@@ -26,18 +27,20 @@ def small_cnn(
     num_classes: int = 10,
     width: int = 32,
     seed: int = 0,
+    activation: str = "relu",
 ) -> keras.Model:
     """Builds a classifier of three convolutions.
 
     Convolutions 3x3 with `width`, `2 * width` and `4 * width` filters and
-    strides 1, 2 and 2, each with batch normalisation and ReLU, then global
-    average pooling and a dense layer.
+    strides 1, 2 and 2, each with batch normalisation and an activation, then
+    global average pooling and a dense layer.
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
         num_classes: Number of logits.
         width: Number of filters of the first convolution.
         seed: Seed of all weights: the same seed gives the same weights.
+        activation: Activation between the layers, by Keras' name.
 
     Returns:
         A model from images to logits. The feature map before pooling is the
@@ -55,7 +58,7 @@ def small_cnn(
 
     images = keras.Input(arguments.image_shape(input_shape), name="images")
     x = images
-    for filters, strides, activation_name in [
+    for filters, strides, layer_name in [
         (width, 1, "relu1"),
         (2 * width, 2, "relu2"),
         (4 * width, 2, "features"),
@@ -67,9 +70,9 @@ def small_cnn(
             strides=strides,
             kernel_initializer=initializers.fan_out_normal(),
             dtype=precision.full() if x is images else None,
-            name=f"{activation_name}_convolution",
+            name=f"{layer_name}_convolution",
         )
-        x = batch_normalization(f"{activation_name}_normalization")(x)
-        x = keras.layers.ReLU(name=activation_name)(x)
+        x = batch_normalization(f"{layer_name}_normalization")(x)
+        x = layers.activation(activation, layer_name)(x)
     logits = classifier_head(x, num_classes, initializers)
     return keras.Model(images, logits, name="small_cnn")

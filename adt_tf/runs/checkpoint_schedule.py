@@ -70,7 +70,7 @@ class SaveState(keras.callbacks.Callback):
     epoch is saved when the next one begins, and at the end: after all that an
     epoch leaves behind is on the disk, and after averaged weights have been
     swapped back for those that are trained. So it comes after
-    `keras.callbacks.SwapEMAWeights` in the list, and before all others.
+    `callbacks.AveragedWeights` in the list, and before all others.
 
     Weights that are not finite are neither saved nor measured: `NotFinite`.
 

@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf.runs import flag_fields, flagfiles
+from adt_tf.runs import flag_fields, flag_rules, flagfiles
 from adt_tf.runs.flag_fields import flag
 from adt_tf.runs.method_flags import DEFAULT_METHOD, METHOD_FLAGS
 
@@ -81,6 +81,31 @@ class Config:
         "resized.",
         choices=("shift", "resized"),
     )
+    randaugment: float = flag(
+        0.0,
+        "Strength of two random operations, up to 1.",
+        at_least=0,
+        at_most=1,
+    )
+    cutout: int = flag(
+        0, "Side in pixels of the square that is blanked out.", at_least=0
+    )
+    cutmix: float = flag(
+        0.0,
+        "Share of the images that get a box of another one.",
+        at_least=0,
+        at_most=1,
+    )
+    extra_data: str | None = flag(
+        None,
+        "An .npz file of extra training data, with the arrays image and label.",
+    )
+    extra_fraction: float | None = flag(
+        None,
+        "Share of each batch that is extra data, such as 0.7.",
+        above=0,
+        below=1,
+    )
     network: str = flag(
         "small_cnn",
         "Classifier: small_cnn, preact_resnet18, wrn-D-K, keras:NAME of "
@@ -98,6 +123,11 @@ class Config:
         "Layers of --network=keras:NAME, from the input on, that stay as they "
         "are.",
         at_least=0,
+    )
+    activation: str | None = flag(
+        None,
+        "Activation of --network; without it the network's own.",
+        choices=("relu", "silu"),
     )
     architecture: str | None = flag(
         None,
@@ -120,6 +150,12 @@ class Config:
     )
     step_size: float | None = flag(
         None, "Step size of the inner problem.", above=0
+    )
+    step_share: float | None = flag(
+        None, "Length of the step, in epsilons (N-FGSM).", above=0
+    )
+    noise_share: float | None = flag(
+        None, "Radius of the noise, in epsilons (N-FGSM).", at_least=0
     )
     num_samples: int | None = flag(
         None, "Monte-Carlo samples a step (ADT-EXP).", at_least=1
@@ -165,13 +201,16 @@ class Config:
         above=0,
     )
     beta: float | None = flag(
-        None, "Weight of TRADES' term (TRADES, any ADT method).", at_least=0
+        None,
+        "Weight of the agreement with clean images (TRADES, MART, any ADT "
+        "method).",
+        at_least=0,
     )
     pairing_weight: float | None = flag(
         None, "Weight of the squared logit difference (ALP).", at_least=0
     )
     label_smoothing: float | None = flag(
-        None, "Label smoothing of the outer loss (FeaScatter).", at_least=0
+        None, "Label smoothing of the outer loss.", at_least=0, below=1
     )
     width_factor: float | None = flag(
         None, "Factor of the widths of the generator and of q.", above=0
@@ -179,21 +218,59 @@ class Config:
     outer_samples: int = flag(
         1, "Samples of the distribution in the outer step.", at_least=1
     )
+    sample_temperature: float | None = flag(
+        None,
+        "Temperature of the softmax of their losses that weighs these samples; "
+        "without it they count alike.",
+        above=0,
+    )
+    awp_size: float = flag(
+        0.0,
+        "Size of the adversarial weight perturbation, relative to each kernel, "
+        "such as 0.005.",
+        at_least=0,
+    )
+    awp_warmup: int = flag(
+        0, "First epochs without weight perturbation.", at_least=0
+    )
     epochs: int = flag(30, "Passes over the training set.", at_least=1)
     batch_size: int = flag(64, "Examples of a training step.", at_least=1)
-    learning_rate: float = flag(0.1, "Learning rate at the start.", at_least=0)
+    learning_rate: float = flag(0.1, "Largest learning rate.", at_least=0)
+    schedule: str = flag(
+        "steps",
+        "Learning rate over the epochs: by --drop_after, half a cosine, or up "
+        "and down once.",
+        choices=("steps", "cosine", "one_cycle"),
+    )
+    rate_warmup: float = flag(
+        0.0,
+        "Epochs over which the rate grows to its value (one_cycle: 30 % of "
+        "them, unless given).",
+        at_least=0,
+    )
     drop_after: tuple[int, ...] = flag(
         (), "Epochs after which the rate is divided by 10, as in 100,150."
     )
+    optimizer: str = flag(
+        "sgd", "Optimiser of the classifier.", choices=("sgd", "adamw")
+    )
+    clip_norm: float | None = flag(
+        None, "Largest norm of the gradient of all weights.", above=0
+    )
     momentum: float = flag(0.9, "Momentum of SGD.", at_least=0)
     weight_decay: float = flag(
-        2e-4, "L2 term in the gradient, on all weights.", at_least=0
+        2e-4,
+        "L2 term in the gradient, on all weights; of AdamW beside it.",
+        at_least=0,
     )
     keep_best: bool = flag(
         False, "Keep the best epoch by robust accuracy (PGD-10)."
     )
     ema_momentum: float | None = flag(
-        None, "Momentum of averaged weights, such as 0.999.", at_least=0
+        None,
+        "Momentum of averaged weights, such as 0.999, which it grows to.",
+        at_least=0,
+        below=1,
     )
     epsilon_warmup: int = flag(
         0, "Epochs over which epsilon grows to its value.", at_least=0
@@ -242,46 +319,7 @@ class Config:
 
     def __post_init__(self) -> None:
         flag_fields.check_fields(self)
-        drops = list(self.drop_after)
-        if drops != sorted(set(drops)) or min(drops, default=1) < 1:
-            raise ValueError(
-                "--drop_after must be increasing numbers of epochs from 1 on, "
-                "as in 100,150. Received: "
-                f"{flag_fields.format_value(self.drop_after)}"
-            )
-        for name in ("weights", "frozen_layers"):
-            value = getattr(self, name)
-            if value and not self.network.startswith("keras:"):
-                raise ValueError(
-                    f"--{name} is for networks of keras.applications, as in "
-                    f"--network=keras:MobileNetV2. Received: --{name}={value} "
-                    f"with --network={self.network}"
-                )
-        if self.architecture is not None and not self.network_file:
-            raise ValueError(
-                "--architecture is that of weights in a file: give the file "
-                "too, as in --network=weights.pt. Received: "
-                f"--architecture={self.architecture} with "
-                f"--network={self.network}"
-            )
-        if (
-            len(self.image_size) not in (0, 2)
-            or min(self.image_size or (1,)) < 1
-        ):
-            raise ValueError(
-                "--image_size must be a height and a width, as in 64,64. "
-                f"Received: {flag_fields.format_value(self.image_size)}"
-            )
-        if self.keep_best and not self.validation_examples:
-            raise ValueError(
-                "--keep_best chooses by a part held out of the training set: "
-                "say how large, as in --validation_examples=1000."
-            )
-        if self.distribute == "multiworker" and self.on_nonfinite != "stop":
-            raise ValueError(
-                "--on_nonfinite=rollback needs all devices in one process: "
-                "with --distribute=multiworker use --on_nonfinite=stop."
-            )
+        flag_rules.check(self)
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Config:
@@ -345,9 +383,10 @@ class Config:
         return self.network if is_file else None
 
     def network_arguments(self) -> dict[str, Any]:
-        """Returns the arguments that only keras.applications takes."""
+        """Returns the arguments that not every network takes."""
         if not self.network.startswith("keras:"):
-            return {}
+            given = self.activation is not None
+            return {"activation": self.activation} if given else {}
         return {"weights": self.weights, "frozen_layers": self.frozen_layers}
 
     def to_flags(self) -> str:

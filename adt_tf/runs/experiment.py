@@ -13,13 +13,12 @@ import os
 import time
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 import keras
+import tensorflow as tf
 
-from adt_tf import callbacks, data, methods, precision
-from adt_tf.optimizers import SGD, innermost
-from adt_tf.runs import inputs, provenance, strategies
+from adt_tf import callbacks, data, precision
+from adt_tf.runs import inputs, provenance, recipes, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
 from adt_tf.runs.training import train_to_the_end
@@ -52,6 +51,10 @@ class Experiment:
         network_file: Name and fingerprint of the file that the classifier
             comes from, or None.
         crop: How images are cropped: "shift" or "resized".
+        augmentation: What images go through after crops and flips.
+        extra_data: Further training data, or None.
+        extra_fraction: Share of a batch that is extra data.
+        can_be_longer: Whether more epochs leave the first ones as they are.
     """
 
     trainer: AdversarialTrainer
@@ -68,6 +71,10 @@ class Experiment:
     max_rollbacks: int = 0
     network_file: dict[str, str] | None = None
     crop: str = "shift"
+    augmentation: data.Augmentation = data.Augmentation()
+    extra_data: data.ImageData | None = None
+    extra_fraction: float = 0.0
+    can_be_longer: bool = True
 
     @classmethod
     def from_config(
@@ -108,16 +115,9 @@ class Experiment:
             config.keep_checkpoints,
         )
         threat_model = inputs.threat_model(config)
-        arguments = {**config.method_arguments(), "epsilon": threat_model}
-        taken = methods.arguments(config.method)
         train_data = inputs.load_data(config, "train", config.train_examples)
-        for name, value in (
-            ("input_shape", train_data.input_shape),
-            ("seed", config.seed),
-        ):
-            if name in taken:
-                arguments[name] = value
-        method = methods.get(config.method, **arguments)
+        method = recipes.method(config, train_data, threat_model)
+        extra_data = inputs.load_extra_data(config, train_data)
         held_out = config.validation_examples
         validation = (
             inputs.load_data(config, "validation") if held_out else None
@@ -126,25 +126,19 @@ class Experiment:
             config.network_file or config.weights
         )
         classifier = inputs.start_network(config, train_data, build_network)
+        steps = data.steps_per_epoch(train_data, config.batch_size)
         trainer = AdversarialTrainer(
             classifier,
             method.attack,
             method.loss,
             seed=config.seed,
             outer_samples=config.outer_samples,
+            outer_step=recipes.outer_step(config, steps),
+            average=recipes.average(config),
         )
-        steps = data.steps_per_epoch(train_data, config.batch_size)
         jit = {"auto": "auto", "true": True, "false": False}
         trainer.compile(
-            SGD(
-                _schedule(config, steps),
-                momentum=config.momentum,
-                l2=config.weight_decay,
-                use_ema=config.ema_momentum is not None,
-                ema_momentum=0.99
-                if config.ema_momentum is None
-                else config.ema_momentum,
-            ),
+            recipes.optimizer(config, steps),
             jit_compile=jit[config.jit_compile],
         )
         augment = config.augment
@@ -165,7 +159,51 @@ class Experiment:
             _MAX_ROLLBACKS[config.on_nonfinite],
             network_file,
             config.crop,
+            data.Augmentation(config.randaugment, config.cutout, config.cutmix),
+            extra_data,
+            config.extra_fraction or 0.0,
+            config.schedule == "steps",
         )
+
+    def batches(self, start_step: int = 0) -> tf.data.Dataset:
+        """Returns the endless batches of training.
+
+        Args:
+            start_step: Step of the first batch.
+        """
+        arguments = {
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "augment": self.augment,
+            "crop": self.crop,
+            "start_step": start_step,
+        }
+        if self.extra_data is None:
+            batches = data.train_pipeline(self.train_data, **arguments)
+        else:
+            batches = data.mixed_pipeline(
+                self.train_data,
+                self.extra_data,
+                fraction=self.extra_fraction,
+                **arguments,
+            )
+        return data.augmented(
+            batches,
+            self.augmentation,
+            num_classes=self.train_data.num_classes,
+            seed=self.seed,
+            start_step=start_step,
+        )
+
+    def batch_indices(self, step: int) -> list[int]:
+        """Returns which examples of the training set a step reads."""
+        size = self.batch_size
+        if self.extra_data is not None:
+            size, _ = data.split_batch(size, self.extra_fraction)
+        indices = data.batch_indices(
+            self.train_data, batch_size=size, seed=self.seed, step=step
+        )
+        return indices.tolist()
 
     @property
     def is_chief(self) -> bool:
@@ -203,17 +241,16 @@ class Experiment:
 
     def _announce_more_epochs(self, workdir: Workdir, previous: int) -> None:
         """Says what more epochs mean for the learning rate, or refuses them."""
-        optimizer = innermost(self.trainer.optimizer)
-        if optimizer.use_ema:
-            # Keras replaces the weights by their averages in the last epoch.
+        if not self.can_be_longer:
             raise ValueError(
-                f"The run in {workdir.path} has --epochs={previous} and "
-                "averages its weights (--ema_momentum), so it cannot be made "
-                "longer and nothing was changed. Choose another --workdir."
+                f"The run in {workdir.path} has --epochs={previous} and a "
+                "learning rate that depends on their number (--schedule), so "
+                "it cannot be made longer and nothing was changed. Choose "
+                "another --workdir."
             )
         steps = data.steps_per_epoch(self.train_data, self.batch_size)
         first, last = (
-            _learning_rate(optimizer, steps * epoch)
+            recipes.learning_rate(self.trainer.optimizer, steps * epoch)
             for epoch in (previous, self.epochs - 1)
         )
         change = f" and {last:g} at the end" if last != first else ""
@@ -227,7 +264,10 @@ class Experiment:
 
     def _check_origin(self, workdir: Workdir) -> None:
         provenance.check_data(
-            workdir.provenance, self.train_data, self.validation_data
+            workdir.provenance,
+            self.train_data,
+            self.validation_data,
+            self.extra_data,
         )
         provenance.check_network_file(workdir.provenance, self.network_file)
 
@@ -237,6 +277,7 @@ class Experiment:
                 workdir.provenance,
                 self.train_data,
                 self.validation_data,
+                self.extra_data,
                 network_file=self.network_file,
             )
         start = time.time()
@@ -245,6 +286,8 @@ class Experiment:
         )
         if not self.is_chief:
             return
+        if self.trainer.average:
+            self.trainer.average.swap()
         workdir.save_classifier(self.trainer.classifier)
         print(
             f"Trained in {time.time() - start:.0f} s. The classifier is "
@@ -256,8 +299,8 @@ class Experiment:
     ) -> list[keras.callbacks.Callback]:
         """In order: averaged weights, the state, measures, logs."""
         chosen = []
-        if innermost(self.trainer.optimizer).use_ema:
-            chosen.append(keras.callbacks.SwapEMAWeights(swap_on_epoch=True))
+        if self.trainer.average:
+            chosen.append(callbacks.AveragedWeights())
         chosen.append(save)
         if self.epsilon_warmup:
             chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
@@ -276,23 +319,3 @@ class Experiment:
             ),
             keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
         ]
-
-
-def _learning_rate(optimizer: keras.optimizers.Optimizer, step: int) -> float:
-    """Returns the learning rate of a step, counted from 0."""
-    rate = optimizer.get_config()["learning_rate"]
-    if isinstance(rate, dict):
-        rate = keras.optimizers.schedules.deserialize(rate)(step)
-    return float(rate)
-
-
-def _schedule(config: Config, steps: int) -> Any:
-    rate, drops = config.learning_rate, config.drop_after
-    if not drops:
-        return rate
-    # Keras keeps the first rate while iterations <= boundary; step n is taken
-    # at iterations == n, so the first step of the next epoch is steps * epoch.
-    return keras.optimizers.schedules.PiecewiseConstantDecay(
-        [steps * epoch - 1 for epoch in drops],
-        [rate * 0.1**n for n in range(len(drops) + 1)],
-    )

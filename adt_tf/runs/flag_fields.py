@@ -63,6 +63,8 @@ def flag(
     *,
     at_least: float | None = None,
     above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
     choices: tuple[str, ...] = (),
     decides: bool = True,
 ) -> Any:
@@ -73,6 +75,8 @@ def flag(
         help: Line that --help shows.
         at_least: Least value allowed.
         above: Value that must be exceeded.
+        at_most: Largest value allowed.
+        below: Value that must not be reached.
         choices: All values allowed.
         decides: Whether the flag decides what a run computes. Where data lie
             and when a run is saved does not.
@@ -80,6 +84,8 @@ def flag(
     metadata = {
         "help": help,
         "at_least": at_least,
+        "at_most": at_most,
+        "below": below,
         "above": above,
         "choices": choices,
         "decides": decides,
@@ -189,6 +195,10 @@ def _checked(field: dataclasses.Field, value: Any) -> Any:
         raise _refusal(field, f"be at least {bounds['at_least']:g}", value)
     if bounds["above"] is not None and value <= bounds["above"]:
         raise _refusal(field, f"be above {bounds['above']:g}", value)
+    if bounds["at_most"] is not None and value > bounds["at_most"]:
+        raise _refusal(field, f"be at most {bounds['at_most']:g}", value)
+    if bounds["below"] is not None and value >= bounds["below"]:
+        raise _refusal(field, f"be below {bounds['below']:g}", value)
     if bounds["choices"] and value not in bounds["choices"]:
         choices = ", ".join(bounds["choices"])
         raise _refusal(field, f"be one of {choices}", value)

@@ -134,6 +134,19 @@ def load_data(
     )
 
 
+def load_extra_data(
+    config: Config, train: data.ImageData
+) -> data.ImageData | None:
+    """Loads the extra training data of a configuration, or returns None."""
+    if config.extra_data is None:
+        return None
+    share = config.batch_size, config.extra_fraction
+    data.split_batch(*share)
+    extra = data.load_extra(config.extra_data, like=train)
+    data.split_batch(*share, len(extra))
+    return extra
+
+
 def load_test_data(
     config: Config, num_examples: int | None = None
 ) -> data.ImageData:

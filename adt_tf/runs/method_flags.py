@@ -18,10 +18,13 @@ _GENERATOR = ("width_factor", "gradient_scale")
 _TAKEN = {
     "standard": (),
     "at_fgsm": (),
+    "fgsm_rs": ("step_size",),
+    "n_fgsm": ("step_share", "noise_share"),
     "at_pgd": (*_STEPS, "temperature"),
     "alp": (*_STEPS, "pairing_weight"),
-    "fea_scatter": ("label_smoothing",),
+    "fea_scatter": (),
     "trades": (*_STEPS, "beta"),
+    "mart": (*_STEPS, "beta"),
     "l2l": _GENERATOR,
     "adt_exp": (
         *_STEPS,

@@ -42,10 +42,15 @@ _START = {
     "started": str,
     "data": _DATA,
     "validation_data": Maybe(_DATA),
+    "extra_data": Maybe(_DATA),
     "network_file": Maybe({"name": str, "sha256": str}),
     **{name: Maybe(str) for name in ("Python", "git commit", *_PACKAGES)},
 }
-_NAMES = {"data": "training", "validation_data": "validation"}
+_NAMES = {
+    "data": "training",
+    "validation_data": "validation",
+    "extra_data": "extra",
+}
 _TIME = "%Y-%m-%d %H:%M UTC"
 
 
@@ -53,6 +58,7 @@ def record(
     path: str | pathlib.Path,
     train_data: ImageData,
     validation_data: ImageData | None = None,
+    extra_data: ImageData | None = None,
     *,
     network_file: dict[str, str] | None = None,
 ) -> None:
@@ -62,13 +68,14 @@ def record(
         path: The file.
         train_data: Training set of this start.
         validation_data: Validation set of this start, or None.
+        extra_data: Extra training data of this start, or None.
         network_file: What `network_file` says of the file that the network
             comes from, or None.
     """
     path = pathlib.Path(path)
     entry = {
         "started": datetime.datetime.now(datetime.timezone.utc).strftime(_TIME),
-        **_describe_both(train_data, validation_data),
+        **_describe_all(train_data, validation_data, extra_data),
         **({"network_file": network_file} if network_file else {}),
         **versions(),
     }
@@ -79,6 +86,7 @@ def check_data(
     path: str | pathlib.Path,
     train_data: ImageData,
     validation_data: ImageData | None = None,
+    extra_data: ImageData | None = None,
 ) -> None:
     """Raises `ValueError` where an earlier start was on other data.
 
@@ -86,9 +94,12 @@ def check_data(
         path: The file that `record` writes; it may not be there.
         train_data: Training set of this start.
         validation_data: Validation set of this start, or None.
+        extra_data: Extra training data of this start, or None.
     """
     entries = read(path)
-    described = _describe_both(train_data, validation_data) if entries else {}
+    described = {}
+    if entries:
+        described = _describe_all(train_data, validation_data, extra_data)
     for entry in entries:
         for name, now in described.items():
             # Version 0.1.0 did not record the validation set.
@@ -137,13 +148,12 @@ def check_network_file(
             )
 
 
-def _describe_both(
-    train_data: ImageData, validation_data: ImageData | None
-) -> dict[str, Any]:
-    described = {"data": describe(train_data)}
-    if validation_data is not None:
-        described["validation_data"] = describe(validation_data)
-    return described
+def _describe_all(*examples: ImageData | None) -> dict[str, Any]:
+    return {
+        name: describe(part)
+        for name, part in zip(_NAMES, examples, strict=True)
+        if part is not None
+    }
 
 
 def _fingerprint(described: dict[str, Any]) -> str:

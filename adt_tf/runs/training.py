@@ -105,14 +105,7 @@ def _fit(
     try:
         fit_loop.fit(
             experiment.trainer,
-            data.train_pipeline(
-                experiment.train_data,
-                batch_size=size,
-                seed=experiment.seed,
-                augment=experiment.augment,
-                crop=experiment.crop,
-                start_step=save.step,
-            ),
+            experiment.batches(save.step),
             validation_data=held_out and data.eval_pipeline(held_out, size),
             steps_per_epoch=save.steps_per_epoch - position,
             initial_epoch=epoch,
@@ -166,12 +159,7 @@ def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:
     """
     trainer, bound = experiment.trainer, experiment.max_rollbacks
     done = int(trainer.rollbacks.numpy())
-    indices = data.batch_indices(
-        experiment.train_data,
-        batch_size=experiment.batch_size,
-        seed=experiment.seed,
-        step=error.step,
-    )
+    indices = experiment.batch_indices(error.step)
     message = (
         f"{error} Its batch: the examples {', '.join(map(str, indices))} of "
         "the training set, counted from 0."

@@ -50,6 +50,10 @@ def arrays(folder):
         "fewer": {"images": x, "labels": y[:4]},
         "one class": {"images": x, "labels": 0 * y},
         "scalar": {"images": np.array(1.0), "labels": y},
+        "extra": {"image": x, "label": y},
+        "extra_shape": {"image": x[:, :4], "label": y},
+        "extra_classes": {"image": x, "label": y + 1},
+        "extra_few": {"image": x[:3], "label": y[:3]},
     }.items():
         np.savez(folder / f"{name}.npz", **contents)
     content = (folder / "good.npz").read_bytes()

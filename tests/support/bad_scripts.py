@@ -82,6 +82,118 @@ ROWS = {
         [*TRAIN, "--epsilon_warmup=-1"],
         "--epsilon_warmup must be at least 0",
     ),
+    "a weight perturbation below 0": (
+        [*TRAIN, "--awp_size=-0.1"],
+        "--awp_size must be at least 0. Received: -0.1",
+    ),
+    "a warm-up of no weight perturbation": (
+        [*TRAIN, "--awp_warmup=3"],
+        "--awp_warmup needs --awp_size as well",
+    ),
+    "an average of momentum 1": (
+        [*TRAIN, "--ema_momentum=1"],
+        "--ema_momentum must be below 1. Received: 1.0",
+    ),
+    "labels smoothed away": (
+        [*TRAIN, "--label_smoothing=1"],
+        "--label_smoothing must be below 1. Received: 1.0",
+    ),
+    "a temperature of 0": (
+        [*TRAIN, "--outer_samples=2", "--sample_temperature=0"],
+        "--sample_temperature must be above 0",
+    ),
+    "a temperature for one sample": (
+        [*TRAIN, "--sample_temperature=1"],
+        "give --outer_samples above 1",
+    ),
+    "an unknown schedule": (
+        [*TRAIN, "--schedule=linear"],
+        "--schedule must be one of steps, cosine, one_cycle. Received: linear",
+    ),
+    "drops of a cosine": (
+        [*TRAIN, "--schedule=cosine", "--drop_after=1"],
+        "--drop_after belongs to --schedule=steps",
+    ),
+    "a warm-up of the rate without end": (
+        [*TRAIN, "--rate_warmup=2"],
+        "--rate_warmup must be below --epochs=2. Received: 2",
+    ),
+    "an unknown optimiser": (
+        [*TRAIN, "--optimizer=lion"],
+        "--optimizer must be one of sgd, adamw. Received: lion",
+    ),
+    "gradients clipped to 0": (
+        [*TRAIN, "--clip_norm=0"],
+        "--clip_norm must be above 0",
+    ),
+    "clipping on several devices": (
+        [*TRAIN, "--clip_norm=1", "--distribute=mirrored"],
+        "--clip_norm would clip each device's part",
+    ),
+    "an unknown activation": (
+        [*TRAIN, "--activation=step"],
+        "--activation must be one of relu, silu. Received: step",
+    ),
+    "an activation of keras.applications": (
+        [*TRAIN, "--activation=silu", "--network=keras:MobileNetV2"],
+        "--activation is for networks of adt_tf by name",
+    ),
+    "a square of -1 pixels": (
+        [*TRAIN, "--cutout=-1"],
+        "--cutout must be at least 0. Received: -1",
+    ),
+    "more than all images mixed": (
+        [*TRAIN, "--cutmix=1.5"],
+        "--cutmix must be at most 1. Received: 1.5",
+    ),
+    "random operations of no strength": (
+        [*TRAIN, "--randaugment=-0.1"],
+        "--randaugment must be at least 0. Received: -0.1",
+    ),
+    "noise of a negative radius": (
+        [*TRAIN, "--method=n_fgsm", "--noise_share=-1"],
+        "--noise_share must be at least 0. Received: -1.0",
+    ),
+    "noise in another method": (
+        [*TRAIN, "--noise_share=2"],
+        "does not take noise_share",
+    ),
+    "a share of no extra data": (
+        [*TRAIN, "--extra_fraction=0.7"],
+        "--extra_fraction needs --extra_data as well",
+    ),
+    "extra data without a share": (
+        [*TRAIN, "--extra_data={f}/extra.npz"],
+        "--extra_data needs --extra_fraction as well",
+    ),
+    "a batch of extra data alone": (
+        [*TRAIN, "--extra_data={f}/extra.npz", "--extra_fraction=0.999"],
+        "leave room for both kinds of data in a batch of 64",
+    ),
+    "extra data that are not there": (
+        [*TRAIN, "--extra_data={f}/none.npz", "--extra_fraction=0.5"],
+        "There is no such file",
+    ),
+    "extra data that are damaged": (
+        [*TRAIN, "--extra_data={f}/cut.npz", "--extra_fraction=0.5"],
+        "Cannot read .*cut.npz.: it is no .npz file",
+    ),
+    "extra data with other keys": (
+        [*TRAIN, "--extra_data={f}/good.npz", "--extra_fraction=0.5"],
+        "must have the arrays image and label, but has images, labels",
+    ),
+    "extra data of another shape": (
+        [*TRAIN, "--extra_data={f}/extra_shape.npz", "--extra_fraction=0.5"],
+        r"must have the shape \(8, 8, 1\), as those of digits have. Received",
+    ),
+    "extra data of other classes": (
+        [*TRAIN, "--extra_data={f}/extra_classes.npz", "--extra_fraction=0.5"],
+        "Labels must be in 0 .. 9",
+    ),
+    "too few extra data": (
+        [*TRAIN, "--extra_data={f}/extra_few.npz", "--extra_fraction=0.5"],
+        "need at most 3 extra examples a batch",
+    ),
     "the best of nothing": (
         [*TRAIN, "--keep_best"],
         "--validation_examples=1000",

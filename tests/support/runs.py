@@ -10,7 +10,8 @@ import tensorflow as tf
 from tests.support import processes
 
 # Everything that a run can carry over from step to step takes part: momentum,
-# a schedule, averaged weights, augmentation, validation, the best.
+# a schedule, averaged weights, augmentation, validation, the best. MODERN has
+# what goes on top: weight perturbation, mixed images and labels, extra data.
 COMMON = [
     "--dataset=digits",
     "--train_examples=256",
@@ -24,6 +25,21 @@ COMMON = [
     "--keep_best",
 ]
 STEPS = 24
+MODERN = [
+    "--drop_after=",
+    "--schedule=one_cycle",
+    "--awp_size=0.01",
+    "--awp_warmup=1",
+    "--label_smoothing=0.1",
+    "--activation=silu",
+    "--clip_norm=5",
+    "--cutout=3",
+    "--cutmix=0.5",
+    "--randaugment=0.2",
+    "--outer_samples=2",
+    "--sample_temperature=1",
+    "--extra_fraction=0.4",
+]
 METHODS = {
     "standard": [],
     "at_pgd": ["--num_steps=2", "--epsilon_warmup=2"],

@@ -1,0 +1,159 @@
+"""The interface of an outer loss, and losses of Keras behind it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from adt_tf import checks, configs, objectives
+from adt_tf.checks import arguments
+
+
+class RobustLoss(NamedTuple):
+    """The outcome of a loss.
+
+    Attributes:
+        value: Loss per example [batch].
+        adversarial_logits: [batch, samples, classes].
+        clean_logits: [batch, classes], or None where the clean images were
+            not run.
+        sample_values: Loss of each sample [batch, samples], whose mean is
+            `value`; None where it has no such parts.
+    """
+
+    value: tf.Tensor
+    adversarial_logits: tf.Tensor
+    clean_logits: tf.Tensor | None = None
+    sample_values: tf.Tensor | None = None
+
+
+Loss = Callable[..., RobustLoss]
+
+
+def get(loss: Any) -> Loss:
+    """Returns an outer loss as is, or makes one of a loss of Keras.
+
+    Args:
+        loss: A function (classifier, x, x_adv, y, training) that returns a
+            `RobustLoss` or a tensor of values, [batch] or a scalar; or a loss
+            of Keras that takes logits, or a function (y_true, y_pred).
+    """
+    if isinstance(loss, keras.losses.Loss):
+        return of_keras(loss)
+    if not callable(loss):
+        raise arguments.error(
+            "be a loss of `adt_tf.losses`, or one of Keras such as "
+            "`keras.losses.CategoricalCrossentropy(from_logits=True)`",
+            loss=loss,
+        )
+    parameters = inspect.signature(loss).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty]
+    if len(needed) == 2 and all(
+        p.kind is p.POSITIONAL_OR_KEYWORD for p in needed
+    ):
+        return of_keras(loss)
+    return loss
+
+
+@configs.recorded
+def of_keras(loss: Any) -> Loss:
+    """Makes an outer loss of a loss of Keras, on the adversarial images.
+
+    Labels have the form that they have in the data, as in Keras, except that
+    losses on one-hot labels get them also where the data hold classes. A
+    binary loss gets the one logit z of [0, z].
+
+    Args:
+        loss: A `keras.losses.Loss`, or a function (y_true, y_pred) that
+            returns values [n].
+    """
+    settings = getattr(loss, "get_config", dict)()
+    if settings.get("from_logits") is False:
+        raise ValueError(
+            "A loss must take logits, as the classifier returns them. "
+            f"Received: {type(loss).__name__}(from_logits=False); pass "
+            "from_logits=True."
+        )
+    values_of = loss.call if isinstance(loss, keras.losses.Loss) else loss
+
+    def robust(classifier, x, x_adv, y, *, training):
+        del x
+        logits = objectives.logits_of(classifier, x_adv, training=training)
+        rows = tf.reshape(logits, [-1, logits.shape[-1]])
+        labels = tf.repeat(y, tf.shape(logits)[1], axis=0)
+        if isinstance(loss, _BINARY) and logits.shape[-1] == 2:
+            labels = checks.classes_of(labels)[:, tf.newaxis]
+            rows = rows[:, 1:] - rows[:, :1]
+        elif isinstance(loss, _ONE_HOT) and not checks.is_soft(labels):
+            labels = tf.one_hot(labels, logits.shape[-1])
+        elif isinstance(loss, _CLASSES) and checks.is_soft(labels):
+            raise ValueError(
+                f"{type(loss).__name__} takes classes, but the labels have a "
+                "column for each class: use "
+                "`keras.losses.CategoricalCrossentropy(from_logits=True)`."
+            )
+        values = tf.convert_to_tensor(values_of(labels, rows))
+        samples = None
+        if values.shape.rank == 1:
+            samples = tf.reshape(values, tf.shape(logits)[:2])
+            values = tf.reduce_mean(samples, axis=1)
+        values = _per_example(values, x_adv)
+        return RobustLoss(values, logits, sample_values=samples)
+
+    name = getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
+    return named(robust, name)
+
+
+_BINARY = (
+    keras.losses.BinaryCrossentropy,
+    keras.losses.BinaryFocalCrossentropy,
+)
+_ONE_HOT = (
+    keras.losses.CategoricalCrossentropy,
+    keras.losses.CategoricalFocalCrossentropy,
+)
+_CLASSES = keras.losses.SparseCategoricalCrossentropy
+
+
+def as_robust_loss(
+    outcome: Any, classifier: Any, x_adv: tf.Tensor
+) -> RobustLoss:
+    """Returns what a loss gave, with logits where it gave values alone.
+
+    Args:
+        outcome: A `RobustLoss`; or values [batch], [batch, samples], or one.
+        classifier: Runs on the images once more where there are no logits.
+        x_adv: Images [batch, samples, ...].
+    """
+    if isinstance(outcome, RobustLoss):
+        return outcome
+    values = tf.convert_to_tensor(outcome)
+    if values.shape.rank == 2:
+        values = tf.reduce_mean(values, axis=1)
+    values = _per_example(values, x_adv)
+    return RobustLoss(values, objectives.logits_of(classifier, x_adv))
+
+
+def _per_example(values: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
+    """Returns values [batch]; one value is that of every example."""
+    size = x_adv.shape[0]
+    if values.shape.rank == 0:
+        return tf.fill(tf.shape(x_adv)[:1], values)
+    if values.shape.rank != 1 or not values.shape.is_compatible_with([size]):
+        raise ValueError(
+            "A loss must return one value for each example, shape (batch,), or "
+            f"one in all. Received: shape={tuple(values.shape)} for {size} "
+            "examples"
+        )
+    return values
+
+
+def named(loss: Loss, name: str) -> Loss:
+    """Returns a loss under a name that reports show."""
+    # The representation of a function shows its qualified name.
+    loss.__name__ = loss.__qualname__ = name
+    return loss
