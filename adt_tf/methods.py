@@ -51,13 +51,19 @@ def at_pgd(
     *,
     num_steps: int = 7,
     step_size: float | None = None,
+    search_precision: str = "float32",
 ) -> Method:
     """Adversarial training by projected gradient ascent (epsilon / 4 a step).
 
     Reference: Madry et al., Towards Deep Learning Models Resistant to
     Adversarial Attacks, 2018.
     """
-    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    attack = attacks.pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        search_precision=search_precision,
+    )
     return Method(attack, losses.cross_entropy)
 
 
@@ -66,13 +72,19 @@ def alp(
     *,
     num_steps: int = 7,
     step_size: float | None = None,
+    search_precision: str = "float32",
     pairing_weight: float = 0.5,
 ) -> Method:
     """Adversarial logit pairing: AT-PGD that draws the logits together.
 
     Reference: Kannan et al., Adversarial Logit Pairing, 2018.
     """
-    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    attack = attacks.pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        search_precision=search_precision,
+    )
     return Method(attack, losses.alp(pairing_weight))
 
 
@@ -104,6 +116,7 @@ def trades(
     *,
     num_steps: int = 10,
     step_size: float | None = None,
+    search_precision: str = "float32",
     beta: float = 6.0,
 ) -> Method:
     """TRADES: clean cross-entropy and the divergence of attacked images.
@@ -116,6 +129,7 @@ def trades(
         num_steps=num_steps,
         step_size=step_size,
         objective=objectives.kl_from_clean,
+        search_precision=search_precision,
         name=f"KL PGD-{num_steps}",
     )
     return Method(attack, losses.trades(beta))
@@ -155,6 +169,7 @@ def adt_exp(
     entropy: str | Entropy = "perturbation",
     gradient_decay: float = 0.0,
     adam_epsilon: float = 1e-8,
+    search_precision: str = "float32",
     beta: float | None = None,
 ) -> Method:
     """ADT with explicit distributions: a squashed Gaussian for each image.
@@ -171,6 +186,8 @@ def adt_exp(
         entropy: "perturbation", as in Eq. 11; or "gaussian", before tanh.
         gradient_decay: Of the gradients over the steps; see `attacks.exp`.
         adam_epsilon: Adam's epsilon for mu and rho; see `attacks.exp`.
+        search_precision: Format of the search; see
+            `gradients.backpropagation`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
@@ -187,6 +204,7 @@ def adt_exp(
         entropy=entropy,
         gradient_decay=gradient_decay,
         adam_epsilon=adam_epsilon,
+        search_precision=search_precision,
         objective=objective,
     )
     return Method(attack, loss)
@@ -322,7 +340,7 @@ def arguments(name: str) -> tuple[str, ...]:
     Example:
 
     >>> arguments("at_pgd")
-    ('epsilon', 'num_steps', 'step_size')
+    ('epsilon', 'num_steps', 'step_size', 'search_precision')
     """
     one_of(_METHODS, name=name)
     return tuple(inspect.signature(_METHODS[name]).parameters)

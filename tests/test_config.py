@@ -63,6 +63,7 @@ CHANGED = {
     "keep_checkpoints": 1,
     "on_nonfinite": "rollback",
     "precision": "mixed_bfloat16",
+    "search_precision": "bfloat16",
     "distribute": "mirrored",
 }
 
@@ -109,6 +110,7 @@ def test_defaults_are_those_of_before():
         "--on_nonfinite=stop",
         "--outer_samples=1",
         "--precision=float32",
+        "--search_precision=auto",
         "--seed=0",
         "--validation_examples=0",
         "--weight_decay=0.0002",
@@ -299,9 +301,11 @@ def test_flags_of_a_workdir_are_read_back(tmp_path):
         path.write_text(f"{line}\n")
         with pytest.raises(ValueError, match=f"flags.txt: .*{message}"):
             Config.from_workdir(tmp_path / "run")
-    # What is not written there has its default.
+    # What is not written there is what runs of before did.
     path.write_text("--epochs=3\n")
-    assert Config.from_workdir(tmp_path / "run") == Config(epochs=3)
+    assert Config.from_workdir(tmp_path / "run") == Config(
+        epochs=3, search_precision="float32"
+    )
 
 
 def test_no_tensorflow_is_needed():

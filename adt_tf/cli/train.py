@@ -26,8 +26,10 @@ def train() -> None:
     # Other machines can be met only before there are devices.
     import_tensorflow(devices=config.distribute != "multiworker")
     from adt_tf.runs.experiment import Experiment
+    from adt_tf.runs.workdir import Workdir
 
-    Experiment.from_config(config).train(workdir, flags=config.to_flags())
+    experiment = Experiment.from_config(Workdir(workdir).settled(config))
+    experiment.train(workdir, flags=experiment.flags)
 
 
 def main() -> None:

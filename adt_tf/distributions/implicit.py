@@ -12,7 +12,7 @@ from adt_tf import seeds
 from adt_tf.configs import Configured
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -86,7 +86,7 @@ class Implicit(Configured):
         training: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images [batch, k, ...] and log q(z | delta) [batch, k]."""
-        generator, posterior = map(winograd.fast, self.networks)
+        generator, posterior = map(twins.fast, self.networks)
         num_samples = noise.shape[1]
         z = tf.reshape(noise, [-1, self.latent_size])
         repeated = tf.repeat(conditioning, num_samples, axis=0)

@@ -21,6 +21,7 @@ from adt_tf.optimizers import SGD, innermost
 from adt_tf.runs import inputs, provenance, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
+from adt_tf.runs.method_flags import takes
 from adt_tf.runs.training import train_to_the_end
 from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import Linf, ThreatModel
@@ -50,6 +51,8 @@ class Experiment:
             noise, after a loss or gradient that is not finite.
         network_file: Name and fingerprint of the file that the classifier
             comes from, or None.
+        config: The configuration it was built from, with all that this leaves
+            to the machine resolved; None where there is none.
     """
 
     trainer: AdversarialTrainer
@@ -65,6 +68,7 @@ class Experiment:
     policy: Policy = Policy()
     max_rollbacks: int = 0
     network_file: dict[str, str] | None = None
+    config: Config | None = None
 
     @classmethod
     def from_config(cls, config: Config) -> Experiment:
@@ -81,7 +85,13 @@ class Experiment:
             strategy, "flags", zlib.crc32(same.to_flags().encode())
         )
         with strategy.scope(), precision.policy(config.precision):
-            return cls._from_config(config)
+            experiment = cls._from_config(config)
+        # Each machine has resolved it by its own CPU.
+        choice = experiment.config.search_precision
+        strategies.check_equal(
+            strategy, "--search_precision", zlib.crc32(choice.encode())
+        )
+        return experiment
 
     @classmethod
     def _from_config(cls, config: Config) -> Experiment:
@@ -91,9 +101,14 @@ class Experiment:
             config.keep_checkpoints,
         )
         threat_model = inputs.threat_model(config)
-        arguments = {**config.method_arguments(), "epsilon": threat_model}
         taken = methods.arguments(config.method)
         train_data = inputs.load_data(config, "train", config.train_examples)
+        network_file = provenance.network_file(
+            config.network_file or config.weights
+        )
+        classifier = inputs.start_network(config, train_data)
+        config = _resolved(config, classifier)
+        arguments = {**config.method_arguments(), "epsilon": threat_model}
         for name, value in (
             ("input_shape", train_data.input_shape),
             ("seed", config.seed),
@@ -105,10 +120,6 @@ class Experiment:
         validation = (
             inputs.load_data(config, "validation") if held_out else None
         )
-        network_file = provenance.network_file(
-            config.network_file or config.weights
-        )
-        classifier = inputs.start_network(config, train_data)
         trainer = AdversarialTrainer(
             classifier,
             method.attack,
@@ -147,12 +158,18 @@ class Experiment:
             policy,
             _MAX_ROLLBACKS[config.on_nonfinite],
             network_file,
+            config,
         )
 
     @property
     def is_chief(self) -> bool:
         """Whether this process is the one of all workers that writes."""
         return strategies.is_chief(self.trainer.distribute_strategy)
+
+    @property
+    def flags(self) -> str | None:
+        """The text of the flags of the run, all of them resolved."""
+        return self.config.to_flags() if self.config else None
 
     def train(
         self, workdir: str | os.PathLike, *, flags: str | None = None
@@ -258,6 +275,15 @@ class Experiment:
             ),
             keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
         ]
+
+
+def _resolved(config: Config, classifier: keras.Model) -> Config:
+    """Returns the configuration with the precision of the search resolved."""
+    choice = config.search_precision
+    if choice == "auto" and not takes(config.method, "search_precision"):
+        choice = "float32"
+    choice = precision.of_search(choice, classifier)
+    return dataclasses.replace(config, search_precision=choice)
 
 
 def _learning_rate(optimizer: keras.optimizers.Optimizer, step: int) -> float:
