@@ -2,6 +2,7 @@
 
 backpropagation()                # white box
 backpropagation(sample_chunk=1)  # the same, with less memory
+backpropagation(precision="bfloat16")
 spsa(num_samples=256)            # black box: outputs only
 """
 
@@ -14,7 +15,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from adt_tf.checks import arguments
 from adt_tf.configs import Configured
+
+#: Formats of a search. "float32" is whatever the classifier computes in.
+PRECISIONS = ("float32", "bfloat16")
 
 
 class GradientEstimator(Configured, abc.ABC):
@@ -25,10 +30,13 @@ class GradientEstimator(Configured, abc.ABC):
             classifier at once, for each sample.
         sample_chunk: Number of Monte-Carlo samples of a step that are seen at
             once; None for all.
+        precision: Format in which the classifier computes what an ascent sees
+            of it, one of `PRECISIONS`.
     """
 
     images_per_example: int = 1
     sample_chunk: int | None = None
+    precision: str = "float32"
 
     @property
     def passes(self) -> int:
@@ -85,6 +93,13 @@ def finite(slopes: Any) -> Any:
 @dataclasses.dataclass(frozen=True)
 class _Backpropagation(GradientEstimator):
     sample_chunk: int | None = None
+    precision: str = "float32"
+
+    def __post_init__(self):
+        arguments.one_of(PRECISIONS, precision=self.precision)
+
+    def describe(self):
+        return [] if self.precision == "float32" else [self.precision]
 
     def estimate(self, climbed, params, noise):
         del noise
@@ -102,15 +117,20 @@ class _Backpropagation(GradientEstimator):
         return finite(slopes), x_adv, logits
 
 
-def backpropagation(sample_chunk: int | None = None) -> GradientEstimator:
-    """Returns the exact gradient.
+def backpropagation(
+    sample_chunk: int | None = None, precision: str = "float32"
+) -> GradientEstimator:
+    """Returns the gradient of the classifier.
 
     Args:
         sample_chunk: Number of Monte-Carlo samples that the classifier sees at
             once, a divisor of the attack's `num_samples`; by default all.
             Fewer take less memory, for the same result.
+        precision: "float32" for the classifier as it is; "bfloat16" for its
+            form in that format (`adt_tf.kernels.half`), which is faster on
+            CPUs that have it. Images and parameters stay in float32.
     """
-    return _Backpropagation(sample_chunk)
+    return _Backpropagation(sample_chunk, precision)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -111,6 +111,7 @@ def at_pgd(
     num_steps: int = 7,
     step_size: float | None = None,
     temperature: float | None = None,
+    search_precision: str = "float32",
 ) -> Method:
     """Adversarial training by projected gradient ascent (epsilon / 4 a step).
 
@@ -124,7 +125,11 @@ def at_pgd(
     Reference: Madry et al., Towards Deep Learning Models Resistant to
     Adversarial Attacks, 2018.
     """
-    steps = {"num_steps": num_steps, "step_size": step_size}
+    steps = {
+        "num_steps": num_steps,
+        "step_size": step_size,
+        "search_precision": search_precision,
+    }
     if temperature is None:
         return Method(attacks.pgd(epsilon, **steps), losses.cross_entropy)
     attack = attacks.langevin(epsilon, **steps, temperature=temperature)
@@ -136,13 +141,19 @@ def alp(
     *,
     num_steps: int = 7,
     step_size: float | None = None,
+    search_precision: str = "float32",
     pairing_weight: float = 0.5,
 ) -> Method:
     """Adversarial logit pairing: AT-PGD that draws the logits together.
 
     Reference: Kannan et al., Adversarial Logit Pairing, 2018.
     """
-    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    attack = attacks.pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        search_precision=search_precision,
+    )
     return Method(attack, losses.alp(pairing_weight))
 
 
@@ -174,6 +185,7 @@ def trades(
     *,
     num_steps: int = 10,
     step_size: float | None = None,
+    search_precision: str = "float32",
     beta: float = 6.0,
 ) -> Method:
     """TRADES: clean cross-entropy and the divergence of attacked images.
@@ -186,6 +198,7 @@ def trades(
         num_steps=num_steps,
         step_size=step_size,
         objective=objectives.kl_from_clean,
+        search_precision=search_precision,
         name=f"KL PGD-{num_steps}",
     )
     return Method(attack, losses.trades(beta))
@@ -242,6 +255,7 @@ def adt_exp(
     family: str = "gaussian",
     gradient_decay: float = 0.0,
     adam_epsilon: float = 1e-8,
+    search_precision: str = "float32",
     beta: float | None = None,
 ) -> Method:
     """ADT with explicit distributions: a squashed Gaussian for each image.
@@ -260,6 +274,8 @@ def adt_exp(
             `attacks.exp`.
         gradient_decay: Of the gradients over the steps; see `attacks.exp`.
         adam_epsilon: Adam's epsilon for mu and rho; see `attacks.exp`.
+        search_precision: Format of the search; see
+            `gradients.backpropagation`.
         beta: None for the cross-entropy, or TRADES' loss with this weight.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
@@ -277,6 +293,7 @@ def adt_exp(
         family=family,
         gradient_decay=gradient_decay,
         adam_epsilon=adam_epsilon,
+        search_precision=search_precision,
         objective=objective,
     )
     return Method(attack, loss)
@@ -423,7 +440,7 @@ def arguments(name: str) -> tuple[str, ...]:
     Example:
 
     >>> arguments("at_pgd")
-    ('epsilon', 'num_steps', 'step_size', 'temperature')
+    ('epsilon', 'num_steps', 'step_size', 'temperature', 'search_precision')
     """
     one_of(_METHODS, name=name)
     return tuple(inspect.signature(_METHODS[name]).parameters)

@@ -77,6 +77,7 @@ CHANGED = {
     "keep_checkpoints": 1,
     "on_nonfinite": "rollback",
     "precision": "mixed_bfloat16",
+    "search_precision": "bfloat16",
     "distribute": "mirrored",
 }
 #: Those that do not go with all the others.
@@ -134,6 +135,7 @@ def test_defaults_are_those_of_before():
         "--randaugment=0.0",
         "--rate_warmup=0.0",
         "--schedule=steps",
+        "--search_precision=auto",
         "--seed=0",
         "--validation_examples=0",
         "--weight_decay=0.0002",
@@ -373,9 +375,11 @@ def test_flags_of_a_workdir_are_read_back(tmp_path):
         path.write_text(f"{line}\n")
         with pytest.raises(ValueError, match=f"flags.txt: .*{message}"):
             Config.from_workdir(tmp_path / "run")
-    # What is not written there has its default.
+    # What is not written there is what runs of before did.
     path.write_text("--epochs=3\n")
-    assert Config.from_workdir(tmp_path / "run") == Config(epochs=3)
+    assert Config.from_workdir(tmp_path / "run") == Config(
+        epochs=3, search_precision="float32"
+    )
 
 
 def test_no_tensorflow_is_needed():

@@ -18,7 +18,7 @@ from adt_tf import (
     objectives,
     seeds,
 )
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins, winograd
 from tests.support.graphs import reachable_kinds
 from tests.support.models import snapshot
 
@@ -72,10 +72,10 @@ def test_values_and_gradients_of_a_model_are_the_same(size):
     model, x = wide_model(size), tf.constant(random(2, size, size, 128))
     expected = model(x), input_gradient(model, x)
     with winograd.convolutions(model):
-        fast = winograd.fast(model)
+        fast = twins.fast(model)
         assert fast is not model
         actual = fast(x), input_gradient(fast, x)
-    assert winograd.fast(model) is model
+    assert twins.fast(model) is model
     for one, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
 
@@ -109,7 +109,7 @@ def test_a_block_that_fails_ends():
     model = wide_model()
     with pytest.raises(RuntimeError), winograd.convolutions(model):
         raise RuntimeError
-    assert winograd.fast(model) is model
+    assert twins.fast(model) is model
 
 
 def test_a_layer_with_a_call_of_the_users_keeps_it():
@@ -246,7 +246,7 @@ def test_a_trained_model_has_the_same_gradients(channels, size):
 
     expected = gradients(model)
     with winograd.convolutions(model, trained=True):
-        run = winograd.fast(model)
+        run = twins.fast(model)
         assert run is not model
         actual = gradients(run)
     for one, other in zip(actual, expected, strict=True):

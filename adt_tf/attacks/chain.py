@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from adt_tf import gradients
 from adt_tf.attacks.gradient_ascent import GradientAscent
 from adt_tf.checks import arguments
 from adt_tf.distributions import Dirac, Empirical
@@ -28,6 +29,7 @@ class Chain(GradientAscent):
         step_rule: The rule of a step.
         num_steps: Number of steps.
         num_points: Number of the last points that are kept, n.
+        gradient: Estimator of the gradient; by default backpropagation.
         name: The attack's name in tables.
     """
 
@@ -39,10 +41,16 @@ class Chain(GradientAscent):
         *,
         num_steps: int,
         num_points: int,
+        gradient: gradients.GradientEstimator | None = None,
         name: str = "chain",
     ):
         super().__init__(
-            distribution, objective, step_rule, num_steps=num_steps, name=name
+            distribution,
+            objective,
+            step_rule,
+            num_steps=num_steps,
+            gradient=gradient,
+            name=name,
         )
         arguments.integer_at_least(1, num_points=num_points)
         if num_points > num_steps:
@@ -54,7 +62,14 @@ class Chain(GradientAscent):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        names = ("objective", "step_rule", "num_steps", "num_points", "name")
+        names = (
+            "objective",
+            "step_rule",
+            "num_steps",
+            "num_points",
+            "gradient",
+            "name",
+        )
         config = {name: getattr(self, name) for name in names}
         return {"distribution": self.family, **config}
 

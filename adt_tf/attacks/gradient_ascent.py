@@ -20,7 +20,7 @@ from adt_tf.attacks.base import (
 )
 from adt_tf.attacks.keeping import Keep
 from adt_tf.distributions import Family
-from adt_tf.kernels import winograd
+from adt_tf.kernels import half, winograd
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
 
@@ -370,7 +370,7 @@ class GradientAscent(Attack):
         records = tf.nest.map_structure(
             lambda value: tf.TensorArray(value.dtype, last - first), blank
         )
-        with _fast_forms(classifier, jit_compile):
+        with _fast_forms(classifier, jit_compile, self.gradient.precision):
             _, ascent, records = tf.while_loop(
                 goes_on,
                 body,
@@ -427,8 +427,11 @@ class GradientAscent(Attack):
         return self.family.as_tfp(x, solution)
 
 
-def _fast_forms(classifier: Any, jit_compile: bool) -> Any:
-    """The block in which a loop on a CPU is traced; others compile by XLA."""
+def _fast_forms(classifier: Any, jit_compile: bool, precision: str) -> Any:
+    """The block in which a loop is traced."""
+    if precision == half.DTYPE:
+        return half.block(classifier)
+    # What XLA compiles chooses the form of its convolutions itself.
     if winograd.pays() and not jit_compile:
         return winograd.convolutions(classifier)
     return contextlib.nullcontext()

@@ -72,6 +72,7 @@ def pgd(
     share: float = 1 / 4,
     objective: Objective = objectives.cross_entropy,
     last_iterate: bool = False,
+    search_precision: str = "float32",
     name: str | None = None,
 ) -> GradientAscent:
     """Projected steepest steps from a random start; step size epsilon / 4.
@@ -85,6 +86,8 @@ def pgd(
         last_iterate: Whether a call gives back where the climb ends, as the
             paper's released code does, rather than the strongest image that
             it has met.
+        search_precision: Format of the search; see
+            `gradients.backpropagation`.
         name: The attack's name in tables.
 
     Reference: Madry et al., Towards Deep Learning Models Resistant to
@@ -96,8 +99,13 @@ def pgd(
         objective,
         step_rules.steepest(step_size, share=share),
         num_steps=num_steps,
+        gradient=gradients.backpropagation(precision=search_precision),
         keep=keeping.last() if last_iterate else None,
-        name=_named(name or f"PGD-{num_steps}", last=last_iterate),
+        name=_named(
+            name or f"PGD-{num_steps}",
+            last=last_iterate,
+            bfloat16=search_precision == "bfloat16",
+        ),
     )
 
 
@@ -234,6 +242,7 @@ def langevin(
     share: float = 1 / 4,
     temperature: float = 0.01,
     num_points: int | None = None,
+    search_precision: str = "float32",
     objective: Objective = objectives.cross_entropy,
 ) -> Chain:
     """A Langevin chain: PGD with noise, and the distribution of its points.
@@ -246,6 +255,8 @@ def langevin(
         temperature: Temperature of the noise, in units of epsilon.
         num_points: Number of the last points that make up the distribution;
             by default half of the steps.
+        search_precision: Format of the search; see
+            `gradients.backpropagation`.
         objective: What is climbed.
 
     Reference: Robey et al., Adversarial Robustness with Semi-Infinite
@@ -257,6 +268,7 @@ def langevin(
         step_rules.langevin(step_size, share=share, temperature=temperature),
         num_steps=num_steps,
         num_points=num_points or max(1, num_steps // 2),
+        gradient=gradients.backpropagation(precision=search_precision),
         name=f"Langevin-{num_steps}",
     )
 
@@ -279,6 +291,7 @@ def exp(
     family: str = "gaussian",
     gradient_decay: float = 0.0,
     adam_epsilon: float = 1e-8,
+    search_precision: str = "float32",
     objective: Objective = objectives.cross_entropy,
 ) -> GradientAscent:
     """Ascent on the parameters of a squashed Gaussian, or of a richer family.
@@ -300,6 +313,8 @@ def exp(
         adam_epsilon: Adam's epsilon beside each example's own gradient, a
             mean over k. The released code has 1e-8 beside a mean over B
             images and a sum over k, which acts like 1e-8 * B / k here.
+        search_precision: Format of the search; see
+            `gradients.backpropagation`.
         objective: What is climbed beside the entropy.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 2.
@@ -319,7 +334,7 @@ def exp(
         num_steps=num_steps,
         num_samples=num_samples,
         entropy_weight=entropy_weight,
-        gradient=gradients.backpropagation(sample_chunk),
+        gradient=gradients.backpropagation(sample_chunk, search_precision),
         keep=keeping.last(),
         name=_of_family(f"EXP-{num_steps}", family),
     )

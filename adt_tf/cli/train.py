@@ -27,12 +27,14 @@ def train() -> None:
     import_tensorflow(devices=config.distribute != "multiworker")
     from adt_tf.networks import own_functions
     from adt_tf.runs.experiment import Experiment
+    from adt_tf.runs.workdir import Workdir
 
     name = config.network_function
     experiment = Experiment.from_config(
-        config, build_network=name and own_functions.find_function(name)
+        Workdir(workdir).settled(config),
+        build_network=name and own_functions.find_function(name),
     )
-    experiment.train(workdir, flags=config.to_flags())
+    experiment.train(workdir, flags=experiment.flags)
 
 
 def main() -> None:

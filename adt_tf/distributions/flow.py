@@ -13,7 +13,7 @@ import tensorflow_probability as tfp
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.distributions.squashed import Squashed, normal_noise
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -115,7 +115,7 @@ class Flow(Squashed):
 
     def _gaussian(self, conditioning, *, training=False):
         """Mean and deviation of u_0."""
-        outputs = winograd.fast(self.generator)(conditioning, training=training)
+        outputs = twins.fast(self.generator)(conditioning, training=training)
         mu, rho = tf.split(tf.cast(outputs, tf.float32), 2, axis=-1)
         return mu, tf.nn.softplus(rho)
 
@@ -146,7 +146,7 @@ class Flow(Squashed):
                 images = tf.reshape(images, [-1, *shape])
                 copies = tf.shape(images)[0] // tf.shape(conditioning)[0]
                 context = tf.tile(conditioning, [copies, 1, 1, 1])
-                outputs = winograd.fast(network)(
+                outputs = twins.fast(network)(
                     tf.concat([images, context], axis=-1), training=training
                 )
                 shift, log_scale = (

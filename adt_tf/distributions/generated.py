@@ -8,7 +8,7 @@ import tensorflow_probability as tfp
 
 from adt_tf.configs import Configured
 from adt_tf.distributions.base import NetworkFamily
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 
 tfd = tfp.distributions
 
@@ -65,7 +65,7 @@ class Generated(Configured):
     def _params(self, x, conditioning, *, training=False):
         (generator,) = self.networks
         outputs = tf.cast(
-            winograd.fast(generator)(conditioning, training=training),
+            twins.fast(generator)(conditioning, training=training),
             tf.float32,
         )
         return self.family.from_network(x, outputs)

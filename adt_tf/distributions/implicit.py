@@ -12,7 +12,7 @@ from adt_tf import seeds
 from adt_tf.configs import Configured
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -51,9 +51,7 @@ class Latent(Configured):
         """Returns delta / epsilon [batch * k, ...] of z [batch, k, ...]."""
         z = tf.reshape(noise, [-1, self.latent_size])
         repeated = tf.repeat(conditioning, noise.shape[1], axis=0)
-        direction = winograd.fast(self.generator)(
-            [repeated, z], training=training
-        )
+        direction = twins.fast(self.generator)([repeated, z], training=training)
         return self.threat_model.limit_to_unit(tf.cast(direction, tf.float32))
 
     def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:
@@ -113,7 +111,7 @@ class Implicit(Latent):
         num_samples = noise.shape[1]
         z = tf.reshape(noise, [-1, self.latent_size])
         direction = self._directions(conditioning, noise, training=training)
-        posterior = winograd.fast(self.posterior)
+        posterior = twins.fast(self.posterior)
         heads = tf.cast(posterior(direction, training=training), tf.float32)
         mean, raw = tf.split(heads, 2, axis=-1)
         q = tfd.Normal(mean, tf.sqrt(tf.nn.softplus(raw) + 1e-6))

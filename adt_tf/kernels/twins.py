@@ -3,6 +3,9 @@
     model = twins.twin(classifier, {convolution: fast_call})
     logits = model(images, training=True)
 
+    with twins.block({convolution: fast_call}):
+        logits = twins.fast(classifier)(images)     # the same
+
 A twin runs the layers of the classifier themselves, so that weights,
 statistics, random states, masks and losses are the classifier's. The
 classifier is only read: its layers keep their calls, gain no nodes and know
@@ -11,8 +14,10 @@ nothing of the twin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -20,7 +25,48 @@ import tensorflow as tf
 Calls = Mapping[keras.layers.Layer, Callable[[tf.Tensor], tf.Tensor]]
 
 
-def twin(model: Any, calls: Calls) -> Any:
+class _Block(NamedTuple):
+    calls: Calls
+    dtype: str | None
+    twins: dict[keras.Model, keras.Model]
+
+
+# Each thread has its own.
+_BLOCK: contextvars.ContextVar[_Block | None] = contextvars.ContextVar(
+    "twins_block", default=None
+)
+
+
+@contextlib.contextmanager
+def block(calls: Calls, *, dtype: str | None = None) -> Iterator[None]:
+    """Has `fast` return twins with these calls inside the block.
+
+    Args:
+        calls: As in `twin`.
+        dtype: As in `twin`.
+    """
+    token = _BLOCK.set(_Block(calls, dtype, {}))
+    try:
+        yield
+    finally:
+        _BLOCK.reset(token)
+
+
+def fast(model: Any) -> Any:
+    """Returns the model in the form of the block around, to be called there.
+
+    Outside of a block, and where none of its layers has another call there, it
+    is the model itself.
+    """
+    block = _BLOCK.get()
+    if block is None or not isinstance(model, keras.Model):
+        return model
+    if model not in block.twins:
+        block.twins[model] = twin(model, block.calls, dtype=block.dtype)
+    return block.twins[model]
+
+
+def twin(model: Any, calls: Calls, *, dtype: str | None = None) -> Any:
     """Returns a model that runs `calls[layer]` where `model` runs the layer.
 
     Models inside the model are treated alike. A model without such a layer,
@@ -29,8 +75,10 @@ def twin(model: Any, calls: Calls) -> Any:
 
     Args:
         model: Classifier or other network, which stays as it is.
-        calls: For some of its layers of one input, a function of that input,
-            which gets it in the dtype in which the layer computes.
+        calls: For some of its layers of one argument, a function of that
+            argument.
+        dtype: The dtype in which the functions get it; None for that in which
+            the layer computes.
 
     Returns:
         A model that is called as `model` is, with the same result where the
@@ -44,8 +92,8 @@ def twin(model: Any, calls: Calls) -> Any:
 
     def stand_in(operation):
         if operation in calls:
-            return _Replaced(operation, calls[operation])
-        inner = twin(operation, calls)
+            return _Replaced(operation, calls[operation], dtype)
+        inner = twin(operation, calls, dtype=dtype)
         if inner is not operation:
             return inner
         if isinstance(operation, keras.layers.Layer):
@@ -110,18 +158,23 @@ class _SameLayer(_Same, keras.layers.Layer):
 
 
 class _Replaced(keras.layers.Layer):
-    """Runs a function in place of a layer, with its casts."""
+    """Runs a function in place of a layer, with its casts or others."""
 
-    def __init__(self, layer: keras.layers.Layer, function: Callable):
+    def __init__(
+        self, layer: keras.layers.Layer, function: Callable, dtype: str | None
+    ):
         super().__init__(
-            name=layer.name, dtype=layer.compute_dtype, autocast=layer.autocast
+            name=layer.name,
+            dtype=dtype or layer.compute_dtype,
+            autocast=True if dtype else layer.autocast,
         )
         self.layer = layer
         self.function = function
         self.built = True
 
-    def compute_output_spec(self, inputs):
+    # Batch normalisation is given a mask, of use in training alone.
+    def compute_output_spec(self, inputs, mask=None):
         return self.layer.compute_output_spec(inputs)
 
-    def call(self, inputs):
+    def call(self, inputs, mask=None):
         return self.function(inputs)

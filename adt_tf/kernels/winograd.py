@@ -1,7 +1,7 @@
 """Fewer multiplications in 3x3 convolutions, on CPUs.
 
     with winograd.convolutions(classifier):
-        logits = winograd.fast(classifier)(x, training=False)
+        logits = twins.fast(classifier)(x, training=False)
 
 A 3x3 convolution may be done in the minimal way of Winograd, F(2x2, 3x3),
 
@@ -26,9 +26,7 @@ Reference: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks,
 from __future__ import annotations
 
 import contextlib
-import contextvars
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -53,27 +51,18 @@ def pays() -> bool:
     return traced and not tf.config.list_logical_devices("GPU")
 
 
-class _Block(NamedTuple):
-    calls: twins.Calls
-    twins: dict[keras.Model, keras.Model]
+def convolutions(
+    *models: Any, trained: bool = False
+) -> contextlib.AbstractContextManager[None]:
+    """Returns a block in which wide convolutions of models have a fast form.
 
-
-# Each thread has its own.
-_BLOCK: contextvars.ContextVar[_Block | None] = contextvars.ContextVar(
-    "winograd_block", default=None
-)
-
-
-@contextlib.contextmanager
-def convolutions(*models: Any, trained: bool = False) -> Iterator[None]:
-    """Gives the wide convolutions of models a fast form inside the block.
-
-    Only what calls `fast(model)` there runs it; the models stay as they are.
+    Only what calls `twins.fast(model)` there runs it; the models stay as they
+    are.
 
     Args:
         *models: Keras models.
-        trained: False transforms the kernels where the block begins, outside
-            a loop that is traced in it, therefore, and once for all its
+        trained: False transforms the kernels where this is called, outside a
+            loop that is traced in it, therefore, and once for all its
             steps; no gradient of them passes. True transforms them in each
             call, and gradients pass.
     """
@@ -84,25 +73,7 @@ def convolutions(*models: Any, trained: bool = False) -> Iterator[None]:
         for model in models
         for layer in wide_convolutions(model, fewest)
     }
-    token = _BLOCK.set(_Block(calls, {}))
-    try:
-        yield
-    finally:
-        _BLOCK.reset(token)
-
-
-def fast(model: Any) -> Any:
-    """Returns the model in the form of the block around, to be called there.
-
-    Outside of a block, and where none of its layers has a fast form, it is the
-    model itself.
-    """
-    block = _BLOCK.get()
-    if block is None or not isinstance(model, keras.Model):
-        return model
-    if model not in block.twins:
-        block.twins[model] = twins.twin(model, block.calls)
-    return block.twins[model]
+    return twins.block(calls)
 
 
 def wide_convolutions(

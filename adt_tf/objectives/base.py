@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from adt_tf import checks, precision
 from adt_tf.configs import Configured
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 
 Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
@@ -202,7 +202,7 @@ def logits_of(
     flat = tf.ensure_shape(flat, [None, *x.shape[2:]])
 
     def run(images):
-        logits = winograd.fast(classifier)(images, training=training)
+        logits = twins.fast(classifier)(images, training=training)
         return checks.as_logits(logits, classifier)
 
     logits = run(flat) if training else precision.guarded(classifier, run, flat)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from adt_tf import checks, networks, seeds
 from adt_tf.configs import Configured
-from adt_tf.kernels import winograd
+from adt_tf.kernels import twins
 from adt_tf.objectives.base import Objective
 
 
@@ -66,7 +66,7 @@ class PooledFeatureMap(FeatureMap):
         extract = super().extractor(classifier)
 
         def both(images, training):
-            features, logits = winograd.fast(extract)(images, training=training)
+            features, logits = twins.fast(extract)(images, training=training)
             features = tf.cast(features, tf.float32)
             positions = list(range(1, len(features.shape) - 1))
             return tf.reduce_mean(features, axis=positions), logits
@@ -85,7 +85,7 @@ class Logits(Features):
         """Takes the outputs for both."""
 
         def both(images, training):
-            logits = winograd.fast(classifier)(images, training=training)
+            logits = twins.fast(classifier)(images, training=training)
             logits = checks.as_logits(logits, classifier)
             return logits, logits
 
@@ -158,7 +158,7 @@ class FeatureSimilarity(Objective):
         def value(x_adv):
             shape = tf.shape(x_adv)
             flat = tf.reshape(x_adv, tf.concat([[-1], shape[2:]], axis=0))
-            features, logits = winograd.fast(both)(
+            features, logits = twins.fast(both)(
                 tf.ensure_shape(flat, [None, *x_adv.shape[2:]]), training=False
             )
             features = tf.reshape(_unit(features), [shape[0], shape[1], -1])

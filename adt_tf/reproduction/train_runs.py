@@ -20,21 +20,22 @@ def is_trained(study: Study, run: str, seed: int) -> bool:
     """Whether a run is finished; one of another configuration is refused."""
     workdir = Workdir(study.workdir(run, seed))
     if workdir.is_run:
-        workdir.check_flags(study.config(run, seed).to_flags())
+        config = workdir.settled(study.config(run, seed))
+        workdir.check_flags(config.to_flags())
     return workdir.is_finished
 
 
 def train(study: Study, run: str, seed: int) -> None:
     """Trains what is missing of a run; notes the seconds of its steps."""
-    config = study.config(run, seed)
     workdir = Workdir(study.workdir(run, seed))
+    config = workdir.settled(study.config(run, seed))
     if is_trained(study, run, seed):
         return
     experiment = Experiment.from_config(config)
     # Of a run that goes on it is not known here how many steps were done.
     is_new = not workdir.checkpoints.exists()
     start = time.time()
-    experiment.train(workdir.path, flags=config.to_flags())
+    experiment.train(workdir.path, flags=experiment.flags)
     if is_new:
         steps = data.steps_per_epoch(experiment.train_data, config.batch_size)
         seconds = (time.time() - start) / (config.epochs * steps)
@@ -47,8 +48,10 @@ def train(study: Study, run: str, seed: int) -> None:
 
 def load_attack(study: Study, run: str, seed: int) -> Any:
     """The attack of a finished run, with its networks as they were trained."""
-    experiment = Experiment.from_config(study.config(run, seed))
-    folder = Workdir(study.workdir(run, seed)).checkpoints
+    workdir = Workdir(study.workdir(run, seed))
+    config = workdir.settled(study.config(run, seed))
+    experiment = Experiment.from_config(config)
+    folder = workdir.checkpoints
     store = Checkpoints(folder, experiment.trainer.checkpoint(), writes=False)
     if store.restore() is None:
         raise ValueError(

@@ -24,6 +24,10 @@ from adt_tf.runs.method_flags import DEFAULT_METHOD, METHOD_FLAGS
 #: The file of a workdir that holds the flags of its run.
 FLAGS_FILE = "flags.txt"
 
+#: Values of flags that runs of earlier versions did not write, where they are
+#: not today's defaults.
+OF_EARLIER_RUNS = {"search_precision": "float32"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -311,6 +315,12 @@ class Config:
         "Precision between a network's first and last layer.",
         choices=("float32", "mixed_float16", "mixed_bfloat16"),
     )
+    search_precision: str = flag(
+        "auto",
+        "Precision of the inner problem alone (PGD, ADT-EXP); auto: bfloat16 "
+        "where the CPU has it and the network is large enough.",
+        choices=("auto", "float32", "bfloat16"),
+    )
     distribute: str = flag(
         "none",
         "All GPUs of this machine, or all machines of TF_CONFIG.",
@@ -358,7 +368,7 @@ class Config:
         try:
             flags = flagfiles.read_lines(path)
             values = flag_fields.parse_flags(cls, flags)
-            config = cls(**{**values, "download": False})
+            config = cls(**{**OF_EARLIER_RUNS, **values, "download": False})
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         if "://" in (config.data_dir or "") and "data_dir" not in changes:
@@ -405,6 +415,9 @@ class Config:
     def method_arguments(self) -> dict[str, Any]:
         """Returns what is given of the arguments that methods take."""
         values = {name: getattr(self, name) for name in METHOD_FLAGS}
+        if self.search_precision != "bfloat16":
+            # What all methods do that have no such argument.
+            del values["search_precision"]
         return {
             name: value for name, value in values.items() if value is not None
         }

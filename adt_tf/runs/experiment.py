@@ -21,6 +21,7 @@ from adt_tf import callbacks, data, precision
 from adt_tf.runs import inputs, provenance, recipes, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
+from adt_tf.runs.method_flags import takes
 from adt_tf.runs.training import train_to_the_end
 from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import Linf, ThreatModel
@@ -55,6 +56,8 @@ class Experiment:
         extra_data: Further training data, or None.
         extra_fraction: Share of a batch that is extra data.
         can_be_longer: Whether more epochs leave the first ones as they are.
+        config: The configuration it was built from, with all that this leaves
+            to the machine resolved; None where there is none.
     """
 
     trainer: AdversarialTrainer
@@ -75,6 +78,7 @@ class Experiment:
     extra_data: data.ImageData | None = None
     extra_fraction: float = 0.0
     can_be_longer: bool = True
+    config: Config | None = None
 
     @classmethod
     def from_config(
@@ -103,7 +107,13 @@ class Experiment:
             strategy, "flags", zlib.crc32(same.to_flags().encode())
         )
         with strategy.scope(), precision.policy(config.precision):
-            return cls._from_config(config, build_network)
+            experiment = cls._from_config(config, build_network)
+        # Each machine has resolved it by its own CPU.
+        choice = experiment.config.search_precision
+        strategies.check_equal(
+            strategy, "--search_precision", zlib.crc32(choice.encode())
+        )
+        return experiment
 
     @classmethod
     def _from_config(
@@ -116,16 +126,17 @@ class Experiment:
         )
         threat_model = inputs.threat_model(config)
         train_data = inputs.load_data(config, "train", config.train_examples)
-        method = recipes.method(config, train_data, threat_model)
         extra_data = inputs.load_extra_data(config, train_data)
-        held_out = config.validation_examples
-        validation = (
-            inputs.load_data(config, "validation") if held_out else None
-        )
         network_file = provenance.network_file(
             config.network_file or config.weights
         )
         classifier = inputs.start_network(config, train_data, build_network)
+        config = _resolved(config, classifier)
+        method = recipes.method(config, train_data, threat_model)
+        held_out = config.validation_examples
+        validation = (
+            inputs.load_data(config, "validation") if held_out else None
+        )
         steps = data.steps_per_epoch(train_data, config.batch_size)
         trainer = AdversarialTrainer(
             classifier,
@@ -163,6 +174,7 @@ class Experiment:
             extra_data,
             config.extra_fraction or 0.0,
             config.schedule == "steps",
+            config,
         )
 
     def batches(self, start_step: int = 0) -> tf.data.Dataset:
@@ -209,6 +221,11 @@ class Experiment:
     def is_chief(self) -> bool:
         """Whether this process is the one of all workers that writes."""
         return strategies.is_chief(self.trainer.distribute_strategy)
+
+    @property
+    def flags(self) -> str | None:
+        """The text of the flags of the run, all of them resolved."""
+        return self.config.to_flags() if self.config else None
 
     def train(
         self, workdir: str | os.PathLike, *, flags: str | None = None
@@ -319,3 +336,12 @@ class Experiment:
             ),
             keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
         ]
+
+
+def _resolved(config: Config, classifier: keras.Model) -> Config:
+    """Returns the configuration with the precision of the search resolved."""
+    choice = config.search_precision
+    if choice == "auto" and not takes(config.method, "search_precision"):
+        choice = "float32"
+    choice = precision.of_search(choice, classifier)
+    return dataclasses.replace(config, search_precision=choice)

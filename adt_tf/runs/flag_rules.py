@@ -97,3 +97,12 @@ def check(config: Any) -> None:
             "--on_nonfinite=rollback needs all devices in one process: "
             "with --distribute=multiworker use --on_nonfinite=stop."
         )
+    if (
+        config.search_precision == "bfloat16"
+        and config.precision == "mixed_float16"
+    ):
+        raise ValueError(
+            "--search_precision=bfloat16 does not go with "
+            "--precision=mixed_float16: use mixed_bfloat16, or leave one of "
+            "them at float32."
+        )

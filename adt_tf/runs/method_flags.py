@@ -12,7 +12,7 @@ from __future__ import annotations
 #: The method of a run that names none.
 DEFAULT_METHOD = "adt_exp"
 
-_STEPS = ("num_steps", "step_size")
+_STEPS = ("num_steps", "step_size", "search_precision")
 _ENTROPY = ("entropy_weight", "entropy_reduction")
 _GENERATOR = ("width_factor", "gradient_scale")
 _TAKEN = {

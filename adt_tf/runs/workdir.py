@@ -19,7 +19,7 @@ import keras
 
 from adt_tf import files
 from adt_tf.runs import lock
-from adt_tf.runs.config import FLAGS_FILE, Config
+from adt_tf.runs.config import FLAGS_FILE, OF_EARLIER_RUNS, Config
 from adt_tf.serving import loading
 
 # Begins the first line of flags.txt; in flagfiles it is a comment.
@@ -95,6 +95,20 @@ class Workdir:
         if not self.chosen_classifier.is_file():
             return None
         return files.sha256(self.chosen_classifier)[:16]
+
+    def settled(self, config: Config) -> Config:
+        """Returns a configuration with what the run here has settled.
+
+        Args:
+            config: The configuration of the run. What it leaves to the
+                machine is what it was when the run began.
+        """
+        if not self.is_run or config.search_precision != "auto":
+            return config
+        before = Config.from_workdir(self.path, data_dir=None)
+        return dataclasses.replace(
+            config, search_precision=before.search_precision
+        )
 
     def load_classifier(self) -> keras.Model:
         """Loads the classifier of a finished run."""
@@ -272,7 +286,8 @@ def _compared(flags: str) -> set[str]:
     So a run of an earlier version goes on, which did not know all flags.
     """
     lines = {}
-    for line in [*Config().to_flags().splitlines(), *flags.splitlines()]:
+    earlier = Config(**OF_EARLIER_RUNS).to_flags()
+    for line in [*earlier.splitlines(), *flags.splitlines()]:
         name, equals, _ = line.lstrip("-").partition("=")
         name = name if equals else name.removeprefix("no")
         if line.startswith("--") and name not in _MAY_DIFFER:

@@ -1,0 +1,251 @@
+"""A classifier whose weights stand still, in bfloat16 between its ends.
+
+    with half.block(classifier):
+        logits = twins.fast(classifier)(x, training=False)
+
+For an inner problem, which runs one classifier on the same weights again and
+again in inference mode, and wants gradients of its input alone. Images,
+weights and logits stay in float32, and so do a network's first and last layer
+with weights: eight bits tell 17 values apart within 8/255 of a pixel. Between
+them kernels are cast once, where the block begins, and batch normalisation is
+a multiplication and an addition whose two constants are made there too, one
+pass with the ReLU behind it. A layer of another kind runs as it is, in its
+own format. The classifier is only read: see `twins`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from adt_tf.kernels import twins
+
+layers = keras.layers
+
+DTYPE = "bfloat16"
+
+# Layers without weights that do the same in any format.
+_PLAIN = (
+    layers.Activation,
+    layers.Add,
+    layers.AveragePooling2D,
+    layers.Concatenate,
+    layers.LeakyReLU,
+    layers.MaxPooling2D,
+    layers.ReLU,
+    layers.ZeroPadding2D,
+)
+
+
+def block(classifier: Any) -> contextlib.AbstractContextManager[None]:
+    """Returns a block in which `twins.fast` has the classifier's half form.
+
+    Args:
+        classifier: A functional or sequential Keras model.
+    """
+    inner = inner_layers(classifier)
+    if not any(type(layer) is layers.Conv2D for layer in inner):
+        raise ValueError(
+            "Only a functional or sequential Keras model with convolutions "
+            "between its first and its last layer can be searched in "
+            "bfloat16: search it in float32. Received: "
+            f"classifier={classifier}"
+        )
+    calls = {layer: _call(layer) for layer in inner}
+    for normalization, activation in _pairs(classifier, inner):
+        calls[normalization] = tf.identity
+        calls[activation] = _affine(normalization, relu=True)
+    return twins.block(calls, dtype=DTYPE)
+
+
+def inner_layers(model: Any) -> list[keras.layers.Layer]:
+    """Returns the layers between a model's ends that have a half form.
+
+    Models inside the model are looked into; each keeps its own ends.
+    """
+    found = []
+    for inner in getattr(model, "layers", []):
+        if isinstance(inner, keras.Model):
+            found += inner_layers(inner)
+    operations = _operations(model)
+    after: set[int] = set()
+    for operation, inputs, outputs in operations:
+        if _has_weights(operation) or after & inputs:
+            after |= outputs
+    before: set[int] = set()
+    for operation, inputs, outputs in reversed(operations):
+        if _has_weights(operation) or before & outputs:
+            before |= inputs
+    found += [
+        operation
+        for operation, inputs, outputs in operations
+        if after & inputs and before & outputs and _has_form(operation)
+    ]
+    # A model that is used twice is there twice.
+    return list({id(layer): layer for layer in found}.values())
+
+
+def multiplications(model: Any) -> int:
+    """Counts those that are done in half precision, for one image."""
+    total = 0
+    for layer in inner_layers(model):
+        if type(layer) is layers.Conv2D:
+            _, height, width, _ = layer.output.shape
+            size = layer.kernel.shape.num_elements()
+            # Where the size of images is open the count is of one pixel.
+            total += (height or 1) * (width or 1) * size
+    return total
+
+
+def _operations(model: Any) -> list[tuple[Any, set[int], set[int]]]:
+    """Returns operations that are used once, with their tensors' identities."""
+    found = []
+    for operation in getattr(model, "operations", getattr(model, "layers", [])):
+        try:
+            tensors = operation.input, operation.output
+        except (AttributeError, ValueError):
+            continue
+        found.append((operation, *(set(map(id, _flat(t))) for t in tensors)))
+    return found
+
+
+def _flat(tensors: Any) -> list[Any]:
+    return tf.nest.flatten(tensors)
+
+
+def _has_weights(operation: Any) -> bool:
+    kinds = (layers.BatchNormalization, layers.Normalization)
+    return bool(
+        isinstance(operation, layers.Layer)
+        and operation.weights
+        and not isinstance(operation, kinds)
+    )
+
+
+def _has_form(layer: Any) -> bool:
+    if (
+        not isinstance(layer, layers.Layer)
+        or layer.compute_dtype not in ("float32", DTYPE)
+        or layer.activity_regularizer is not None
+        or "call" in vars(layer)
+    ):
+        return False
+    if type(layer) is layers.Conv2D:
+        return layer.groups == 1 and layer.data_format == "channels_last"
+    if type(layer) is layers.BatchNormalization:
+        return layer.axis in (-1, len(layer.output.shape) - 1)
+    return type(layer) in _PLAIN
+
+
+def _call(layer: keras.layers.Layer) -> Callable[[Any], tf.Tensor]:
+    if type(layer) is layers.Conv2D:
+        return _convolution(layer)
+    if type(layer) is layers.BatchNormalization:
+        return _affine(layer, relu=False)
+    return type(layer).from_config({**layer.get_config(), "dtype": DTYPE})
+
+
+def _convolution(layer: keras.layers.Conv2D) -> Callable:
+    kernel = _constant(layer.kernel, DTYPE)
+    bias = _constant(layer.bias, DTYPE) if layer.use_bias else None
+
+    def call(inputs):
+        outputs = tf.nn.conv2d(
+            inputs,
+            kernel,
+            layer.strides,
+            layer.padding.upper(),
+            dilations=layer.dilation_rate,
+        )
+        if bias is not None:
+            outputs = tf.nn.bias_add(outputs, bias)
+        return layer.activation(outputs)
+
+    return call
+
+
+def _affine(
+    layer: keras.layers.BatchNormalization, *, relu: bool
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns x -> scale * x + shift, cut at 0 if asked."""
+    scale = tf.math.rsqrt(_constant(layer.moving_variance) + layer.epsilon)
+    if layer.scale:
+        scale *= _constant(layer.gamma)
+    shift = -_constant(layer.moving_mean) * scale
+    if layer.center:
+        shift += _constant(layer.beta)
+    forward, backward = (_cut, _cut_back) if relu else (_line, _line_back)
+
+    @tf.custom_gradient
+    def call(inputs):
+        outputs = forward(inputs, scale, shift)
+        return outputs, lambda slope: backward(slope, outputs, scale)
+
+    return call
+
+
+def _constant(variable: Any, dtype: str = "float32") -> tf.Tensor:
+    return tf.cast(tf.stop_gradient(tf.convert_to_tensor(variable)), dtype)
+
+
+# One pass each by XLA, on a CPU too, and in float32 until its end.
+_pass = tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
+
+
+@_pass
+def _line(x, scale, shift):
+    return tf.cast(tf.cast(x, tf.float32) * scale + shift, x.dtype)
+
+
+@_pass
+def _line_back(slope, y, scale):
+    del y
+    return tf.cast(tf.cast(slope, tf.float32) * scale, slope.dtype)
+
+
+@_pass
+def _cut(x, scale, shift):
+    y = tf.nn.relu(tf.cast(x, tf.float32) * scale + shift)
+    return tf.cast(y, x.dtype)
+
+
+@_pass
+def _cut_back(slope, y, scale):
+    slope = tf.where(y > 0, tf.cast(slope, tf.float32) * scale, 0.0)
+    return tf.cast(slope, y.dtype)
+
+
+def _pairs(
+    model: Any, inner: list[keras.layers.Layer]
+) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
+    """Returns normalisations with the ReLU that alone sees their outputs."""
+    found = []
+    for part in getattr(model, "layers", []):
+        if isinstance(part, keras.Model):
+            found += _pairs(part, inner)
+    readers: dict[int, list[Any]] = {}
+    for operation, inputs, _ in _operations(model):
+        for tensor in inputs:
+            readers.setdefault(tensor, []).append(operation)
+    for tensor in _flat(getattr(model, "outputs", None) or []):
+        readers.setdefault(id(tensor), []).append(None)
+    known = {id(layer) for layer in inner}
+    for layer in inner:
+        if type(layer) is not layers.BatchNormalization:
+            continue
+        (reader, *others) = readers.get(id(layer.output), [None])
+        if not others and id(reader) in known and _is_relu(reader):
+            found.append((layer, reader))
+    return found
+
+
+def _is_relu(layer: keras.layers.Layer) -> bool:
+    if type(layer) is layers.ReLU:
+        plain = layer.max_value is None and not layer.threshold
+        return plain and not layer.negative_slope
+    activation = keras.activations.relu
+    return type(layer) is layers.Activation and layer.activation is activation
