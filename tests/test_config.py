@@ -22,7 +22,9 @@ CHANGED = {
     "download": True,
     "train_examples": 100,
     "validation_examples": 10,
+    "stream": True,
     "augment": False,
+    "crop": "resized",
     # No such network, but one that goes with all the others.
     "network": "keras:my weights.pt",
     "architecture": "wrn-10-1",
@@ -89,6 +91,7 @@ def test_defaults_are_those_of_before():
         "--batch_size=64",
         "--checkpoint_minutes=10.0",
         "--checkpoint_steps=0",
+        "--crop=shift",
         "--dataset=digits",
         "--distribute=none",
         "--nodownload",
@@ -222,6 +225,7 @@ def test_what_decides_a_run():
     undecided = {
         "data_dir",
         "download",
+        "stream",
         "checkpoint_steps",
         "checkpoint_minutes",
         "keep_checkpoints",
@@ -324,4 +328,4 @@ def test_no_tensorflow_is_needed():
 
 def test_a_switch_is_known():
     switches = {n for n, f in FIELDS.items() if flag_fields.is_switch(f)}
-    assert switches == {"download", "augment", "keep_best"}
+    assert switches == {"download", "stream", "augment", "keep_best"}
