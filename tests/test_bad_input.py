@@ -3,8 +3,8 @@
     python -m tests.test_bad_input          # the table, as Markdown
 
 The rows are in bad_library.py and bad_scripts.py, and the files that they
-name are made by bad_files.py. Those of bad_weights.py, which the table ends
-with, are tested in test_bridge_hostile.py.
+name are made by bad_files.py. Those of bad_weights.py are tested in
+test_bridge_hostile.py; the table ends with those of bad_data.py.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import tempfile
 import pytest
 
 from tests.support import (
+    bad_data,
     bad_files,
     bad_library,
     bad_scripts,
@@ -31,6 +32,11 @@ WEIGHTS = {**bad_weights.ROWS, **bad_weights.GRAPHS}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return bad_files.make(tmp_path_factory.mktemp("bad"))
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory):
+    return bad_data.make(tmp_path_factory.mktemp("bad_data"))
 
 
 def contents(folder):
@@ -55,7 +61,15 @@ def command_of(row, folder):
 
 @pytest.mark.parametrize("name", bad_library.ROWS)
 def test_library(name, folder):
-    call, pattern = bad_library.ROWS[name]
+    refuses(*bad_library.ROWS[name], folder)
+
+
+@pytest.mark.parametrize("name", bad_data.ROWS)
+def test_data(name, data_folder):
+    refuses(*bad_data.ROWS[name], data_folder)
+
+
+def refuses(call, pattern, folder):
     before = contents(folder)
     message = message_of(call, folder)
     assert message is not None, "it was taken"
@@ -117,6 +131,7 @@ def test_document_has_every_row():
         for name, (command, pattern) in bad_scripts.ROWS.items()
     ]
     tested += [("weights", k, v[1]) for k, v in WEIGHTS.items()]
+    tested += [("data", k, v[1]) for k, v in bad_data.ROWS.items()]
     assert [row[:2] for row in rows] == [[*row[:2]] for row in tested]
     assert f"What {len(rows)} bad inputs get" in text
     for (_, name, message), (_, _, pattern) in zip(rows, tested, strict=True):
@@ -143,6 +158,8 @@ def markdown(folder):
         yield row(f"adt-{command[0]}", name, message)
     for name, (call, _) in WEIGHTS.items():
         yield row("weights", name, message_of(call, folder))
+    for name, (call, _) in bad_data.ROWS.items():
+        yield row("data", name, message_of(call, folder / "data"))
 
 
 if __name__ == "__main__":
@@ -151,5 +168,7 @@ if __name__ == "__main__":
             folder = bad_files.make(pathlib.Path(path))
             (folder / "weights").mkdir()
             bad_weights.make(folder / "weights")
+            (folder / "data").mkdir()
+            bad_data.make(folder / "data")
         for line in markdown(folder):
             print(line)

@@ -22,12 +22,14 @@ CHANGED = {
     "download": True,
     "train_examples": 100,
     "validation_examples": 10,
+    "stream": True,
     "augment": False,
     "randaugment": 0.25,
     "cutout": 3,
     "cutmix": 1.0,
     "extra_data": "extra.npz",
     "extra_fraction": 0.7,
+    "crop": "resized",
     # No such network, but one that goes with all the others.
     "network": "keras:my weights.pt",
     "architecture": "wrn-10-1",
@@ -109,6 +111,7 @@ def test_defaults_are_those_of_before():
         "--batch_size=64",
         "--checkpoint_minutes=10.0",
         "--checkpoint_steps=0",
+        "--crop=shift",
         "--cutmix=0.0",
         "--cutout=0",
         "--dataset=digits",
@@ -291,6 +294,7 @@ def test_what_decides_a_run():
     undecided = {
         "data_dir",
         "download",
+        "stream",
         "checkpoint_steps",
         "checkpoint_minutes",
         "keep_checkpoints",
@@ -402,4 +406,4 @@ def test_no_tensorflow_is_needed():
 
 def test_a_switch_is_known():
     switches = {n for n, f in FIELDS.items() if flag_fields.is_switch(f)}
-    assert switches == {"download", "augment", "keep_best"}
+    assert switches == {"download", "stream", "augment", "keep_best"}

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import zipfile
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from adt_tf import array_files
 from adt_tf.checks import arguments
-from adt_tf.data import array_folders, folders, prepared, records
+from adt_tf.data import (
+    array_folders,
+    folders,
+    named_arrays,
+    prepared,
+    records,
+)
 from adt_tf.data.disk_images import DiskImages
-from adt_tf.data.images import ImageData, validate_labels
-from adt_tf.files import first_line
+from adt_tf.data.images import ImageData
 
-_SPLITS = ("train", "test")
 # Bytes of the images of a split; an evaluation takes four times as many.
 _LARGEST_IN_MEMORY = 512 << 20
 
@@ -142,16 +142,19 @@ def _open(
     np.ndarray | DiskImages, np.ndarray, int, Sequence[str] | np.ndarray | None
 ]:
     """Returns the images, the labels, and how many classes of which names."""
-    if folders.is_folder(name) and not array_folders.is_array_folder(name):
+    if _is_image_folder(name):
         images, labels, names = _read_folder(name, source, image_size)
         return images, labels, len(names), names
-    is_local = folders.is_folder(name) or name.endswith(".npz")
-    if name == "digits" or is_local:
-        _refuse_size(name, image_size)
     if name == "digits":
+        _refuse_size(name, image_size)
         return *_read_digits(source), None
-    if is_local:
-        return _read_arrays(os.path.expanduser(name), source)
+    if folders.is_folder(name) or name.endswith(".npz"):
+        _refuse_size(name, image_size)
+        arrays = named_arrays.read(os.path.expanduser(name), source)
+        images, labels = arrays.images, arrays.labels
+        if not arrays.is_split:
+            images, labels = _part_of(images, labels, source)
+        return images, labels, arrays.num_classes, arrays.class_names
     folder = prepared.find(name, data_dir, download=download)
     builder = prepared.open_builder(folder, source)
     names = builder.info.features["label"].names
@@ -161,6 +164,14 @@ def _open(
         _refuse_size(name, image_size)
         images, labels = prepared.read(builder, source, limit)
     return images, labels, len(names), names
+
+
+def _is_image_folder(name: str) -> bool:
+    return (
+        folders.is_folder(name)
+        and not name.endswith(".npz")
+        and not array_folders.is_array_folder(name)
+    )
 
 
 def _refuse_size(name: str, image_size: tuple[int, int] | None) -> None:
@@ -199,82 +210,6 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
     return images[kept], digits.target[kept], 10
 
 
-def _read_arrays(
-    path: str, source: str
-) -> tuple[np.ndarray | DiskImages, np.ndarray, int, np.ndarray | None]:
-    """Reads an .npz file, or opens a folder of .npy files."""
-    if not os.path.exists(path) or (
-        path.endswith(".npz") and not os.path.isfile(path)
-    ):
-        raise ValueError(
-            "There is no such file: give the path of an .npz file. "
-            f"Received: {path!r}"
-        )
-    try:
-        with _opened(path) as arrays:
-            images, labels, all_labels, is_split = _choose(arrays, source)
-            class_names = None
-            if "class_names" in set(arrays):
-                class_names = np.array(arrays["class_names"])
-    except array_files.DAMAGED as error:
-        raise ValueError(
-            f"Cannot read {path!r}: {first_line(error)}"
-        ) from error
-    num_classes = 1 + max(int(validate_labels(y).max()) for y in all_labels)
-    if class_names is not None:
-        num_classes = max(num_classes, class_names.size)
-    labels = validate_labels(
-        labels, num_examples=len(images) if images.ndim else 0
-    )
-    if images.ndim == 3:
-        images = images[..., np.newaxis]
-    if os.path.isdir(path):
-        images = DiskImages(array_folders.ArrayReader(images))
-    if not is_split:
-        images, labels = _part_of(images, labels, source)
-    return images, labels, num_classes, class_names
-
-
-def _opened(path: str) -> Any:
-    """Returns a context that gives the arrays of a file or folder by name."""
-    if os.path.isdir(path):
-        return contextlib.nullcontext(array_folders.ArrayFolder(path))
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is no .npz file, which np.savez writes")
-    return np.load(path, allow_pickle=False)
-
-
-def _choose(
-    arrays: Mapping[str, np.ndarray], source: str
-) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], bool]:
-    """Returns images, labels, the labels of all splits, and if there are any.
-
-    Args:
-        arrays: Arrays by their names.
-        source: "train" or "test".
-    """
-    names = set(arrays)
-    if {"x_train", "y_train", "x_test", "y_test"} <= names:
-        shapes = [_shape(arrays, f"x_{s}")[1:] for s in _SPLITS]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                "the images of x_train and x_test must have one shape, "
-                f"but have {shapes[0]} and {shapes[1]}"
-            )
-        all_labels = [arrays["y_train"], arrays["y_test"]]
-        return arrays[f"x_{source}"], arrays[f"y_{source}"], all_labels, True
-    if {"x_test", "y_test"} <= names and source == "test":
-        labels = arrays["y_test"]
-        return arrays["x_test"], labels, [labels], True
-    if {"images", "labels"} <= names:
-        labels = arrays["labels"]
-        return arrays["images"], labels, [labels], False
-    raise ValueError(
-        "it must have the arrays x_train, y_train, x_test and y_test, or "
-        f"images and labels, but has {', '.join(arrays) or 'none'}"
-    )
-
-
 def _read_folder(
     name: str, source: str, image_size: tuple[int, int] | None
 ) -> tuple[DiskImages, np.ndarray, tuple[str, ...]]:
@@ -295,29 +230,18 @@ def _part_of(
     return images.take(kept) if is_on_disk else images[kept], labels[kept]
 
 
-def _shape(arrays: Mapping[str, np.ndarray], name: str) -> tuple[int, ...]:
-    """Returns the shape of an array without reading its numbers."""
-    if isinstance(arrays, array_folders.ArrayFolder):
-        return arrays[name].shape
-    with arrays.zip.open(f"{name}.npy") as file:
-        if np.lib.format.read_magic(file) == (1, 0):
-            return np.lib.format.read_array_header_1_0(file)[0]
-        return np.lib.format.read_array_header_2_0(file)[0]
-
-
 def test_share(name: str) -> tuple[int, int] | None:
     """How many of how many examples are the test split of a file or folder.
 
     None where all that are meant for it are: only a file of images and labels
     or a folder of classes is divided.
     """
-    is_folder = folders.is_folder(name)
-    if is_folder and not array_folders.is_array_folder(name):
+    if _is_image_folder(name):
         size = folders.count_undivided(name)
         return size and (_fifth(size), size)
-    if not is_folder and not name.endswith(".npz"):
+    if not folders.is_folder(name) and not name.endswith(".npz"):
         return None
-    with _opened(os.path.expanduser(name)) as arrays:
+    with named_arrays.opened(os.path.expanduser(name)) as arrays:
         if {"x_test", "y_test"} <= set(arrays) or "labels" not in arrays:
             return None
         size = len(arrays["labels"])
