@@ -81,7 +81,9 @@ def export() -> None:
         classifier,
         test,
         output,
-        origin=export_job.origin_of(config, FLAGS.workdir, FLAGS.licence),
+        origin=export_job.origin_of(
+            config, FLAGS.workdir, FLAGS.licence, preset=FLAGS.preset
+        ),
         evaluations=export_job.evaluations_of(
             _evaluations(), classifier_fingerprint(FLAGS)
         ),
