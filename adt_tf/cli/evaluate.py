@@ -6,14 +6,14 @@
     adt-evaluate --workdir=DIR --norm=l2 --epsilon=0.5
     adt-evaluate --preset=digits_small_cnn_adt_exp --replay
     adt-evaluate --compare DIR1 DIR2 --protocol=autoattack
-    adt-evaluate --artifact=model_int8.tflite --source=classifier.keras \
-      --dataset=mine.npz --epsilon=0.03
+    adt-evaluate --workdir=DIR --artifact=DIR/saved_model/1/model_int8.tflite
 
 Data set, norm and epsilon are those of the run, unless given. The protocols
 are the flagfiles in flags/protocols. Writes DIR/evaluation.json (with a
 protocol DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted,
-the same command goes on where it stopped. --artifact attacks a shipped file by
-queries and with images found on its source, and says what the conversion costs.
+the same command goes on where it stopped. --artifact attacks a shipped file
+by queries and with images found on the classifier that it was made of, and
+says what the conversion costs.
 """
 
 import pathlib

@@ -5,9 +5,9 @@
     adt-export --workdir=DIR --runtimes=onnx,litert,litert-int8,openvino
     adt-export --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
-It becomes the next version, 1/, 2/ and so on, in DIR/saved_model, or beside the
-model, unless --output says otherwise: a base path of TensorFlow Serving. It is
-loaded in a process of its own, without adt_tf, and must give the same logits
+It becomes the next version, 1/, 2/ and so on, in DIR/saved_model, or beside
+the model, unless --output says otherwise: a base path of TensorFlow Serving.
+It is loaded in a process of its own, without adt_tf, and must give the same logits
 for the test images. robustness.json, README.md (a model card) and
 robustbench.json say what adt-evaluate has measured.
 """
@@ -81,7 +81,9 @@ def export() -> None:
         classifier,
         test,
         output,
-        origin=export_job.origin_of(config, FLAGS.workdir, FLAGS.licence),
+        origin=export_job.origin_of(
+            config, FLAGS.workdir, FLAGS.licence, preset=FLAGS.preset
+        ),
         evaluations=export_job.evaluations_of(
             _evaluations(), classifier_fingerprint(FLAGS)
         ),

@@ -14,7 +14,13 @@ from adt_tf import checks, data
 from adt_tf.runs import evaluation_files, provenance
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
-from adt_tf.serving import bundle, facts, runtimes, saved_model
+from adt_tf.serving import (
+    bundle,
+    facts,
+    preset_files,
+    runtimes,
+    saved_model,
+)
 
 # How many test images a SavedModel is compared on.
 _IMAGES = 64
@@ -120,15 +126,30 @@ def _spread(train: data.ImageData) -> np.ndarray:
 
 
 def origin_of(
-    config: Config, workdir: str | os.PathLike | None, licence: str
+    config: Config,
+    workdir: str | os.PathLike | None,
+    licence: str,
+    *,
+    preset: str | None = None,
 ) -> facts.Origin:
-    """Returns where a classifier comes from, as far as its workdir tells.
+    """Returns where a classifier comes from, as far as that is written down.
 
     Args:
         config: What it is measured with.
         workdir: Directory of its run, or None for a file.
         licence: Licence of the weights.
+        preset: Name of a preset, or None.
     """
+    if preset is not None:
+        folder = preset_files.locate(preset)
+        known = preset_files.read_metadata(folder) or {}
+        return facts.Origin(
+            known.get("method"),
+            norm=known.get("norm"),
+            epsilon=known.get("epsilon"),
+            dataset=known.get("dataset", config.dataset),
+            licence=licence,
+        )
     if workdir is None:
         return facts.Origin(dataset=config.dataset, licence=licence)
     trained = Config.from_workdir(workdir)

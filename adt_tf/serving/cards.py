@@ -152,7 +152,9 @@ def _contract(values: Mapping[str, Any]) -> list[str]:
 
 def _robustness(values: Mapping[str, Any]) -> list[str]:
     if not values["evaluations"]:
-        return ["Not measured. `adt-evaluate` measures it, before an export."]
+        return [
+            "No measurement came with this export: run `adt-evaluate` first."
+        ]
     lines = []
     for each in values["evaluations"]:
         lines += [
