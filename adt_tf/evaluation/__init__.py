@@ -6,21 +6,39 @@
 
     difference = compare(report, other_report)      # the same examples
 
+    report = evaluate_probabilistic(classifier, test, 8 / 255)
+    report.share("uniform", 0.01)                   # how rarely noise fools
+
 Parts: `evaluate` runs attacks on the examples still standing; a `Report` holds
 the verdict on each example; `compare` tests two reports against each other;
-`wilson_interval` and `mcnemar` are the statistics.
+`evaluate_probabilistic` counts how often samples of distributions fool, and
+gives a `ProbabilisticReport`; `wilson_interval`, `clopper_pearson` and
+`mcnemar` are the statistics.
 """
 
 from adt_tf.evaluation.loop import evaluate
 from adt_tf.evaluation.outcome import NATURAL, ROBUST, Report, compare
-from adt_tf.evaluation.statistics import mcnemar, wilson_interval
+from adt_tf.evaluation.probabilistic import (
+    evaluate_probabilistic,
+    from_noise_to_worst,
+)
+from adt_tf.evaluation.probabilistic_report import ProbabilisticReport
+from adt_tf.evaluation.statistics import (
+    clopper_pearson,
+    mcnemar,
+    wilson_interval,
+)
 
 __all__ = [
     "NATURAL",
     "ROBUST",
+    "ProbabilisticReport",
     "Report",
+    "clopper_pearson",
     "compare",
     "evaluate",
+    "evaluate_probabilistic",
+    "from_noise_to_worst",
     "mcnemar",
     "wilson_interval",
 ]
