@@ -41,7 +41,7 @@ from adt_tf.evaluation.verdicts import NOT_RUN, RIGHT, WRONG
 from adt_tf.threat_models import ThreatModel
 
 #: Weights of the entropy, from mild to the worst.
-ENTROPY_WEIGHTS = (1.0, 0.1, 0.01, 0.0)
+ENTROPY_WEIGHTS = (10.0, 1.0, 0.1, 0.01)
 # Images that the classifier sees at once.
 _IMAGES_AT_ONCE = 2048
 

@@ -74,6 +74,11 @@ class ProbabilisticReport:
     max_samples: int = 8192
     confidence: float = 0.99
 
+    @property
+    def examples(self) -> np.ndarray | None:
+        """The adversarial images of the attacks, if they were kept."""
+        return self.report.examples
+
     def rates(self, name: str) -> np.ndarray:
         """Returns each example's share of samples that fool."""
         samples = self.samples[name]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -71,6 +72,36 @@ def build_attacks(
                 )
     if source is not None:
         chosen = [attacks.Transfer(source, attack) for attack in chosen]
+    return chosen
+
+
+def build_distributions(
+    names: Sequence[str], *arguments: Any, **settings: Any
+) -> list[Attack]:
+    """Returns the attacks that are sampled, such as those of "exp@0.01".
+
+    Args:
+        names: As in `build_attacks`, each with an entropy weight after @ if
+            you like.
+        *arguments: As in `build_attacks`.
+        **settings: As in `build_attacks`.
+    """
+    chosen = []
+    for name in names:
+        plain, at, weight = name.partition("@")
+        (attack,) = build_attacks([plain], *arguments, **settings)
+        if at:
+            if not isinstance(attack, attacks.GradientAscent) or not re.match(
+                r"\d+(\.\d+)?(e-?\d+)?$", weight
+            ):
+                raise ValueError(
+                    "--distributions must hold names of attacks, those of "
+                    "`exp` with an entropy weight of 0 or more if you like, as "
+                    f"in exp@0.01. Received: {name}"
+                )
+            attack.entropy_weight = float(weight)
+            attack.name = f"{attack.name} at {float(weight):g}"
+        chosen.append(attack)
     return chosen
 
 
@@ -170,8 +201,9 @@ def assess(
     output: str | pathlib.Path,
     *,
     details: dict[str, Any],
+    distributions: Sequence[Attack] = (),
     **arguments: Any,
-) -> evaluation.Report:
+) -> evaluation.Report | evaluation.ProbabilisticReport:
     """Evaluates, prints the table and writes the files.
 
     Args:
@@ -181,12 +213,16 @@ def assess(
         output: Where the JSON goes; .csv, .md and, if adversarial images are
             kept, .npz stand beside it.
         details: What the JSON says beside the verdicts, such as the command.
-        **arguments: Of `adt_tf.evaluate`.
+        distributions: Attacks that are sampled, if any: then the evaluation
+            is that of `adt_tf.evaluate_probabilistic`.
+        **arguments: Of `adt_tf.evaluate`, or of the other.
     """
     keep_examples = arguments.get("keep_examples", False)
     output = evaluation_files.checked_output(output, keep_examples)
 
-    norms = {threat_models.norm_of(a.threat_model) for a in chosen}
+    norms = {
+        threat_models.norm_of(a.threat_model) for a in (*distributions, *chosen)
+    }
     if len(norms) == 1:
         details = {"norm": norms.pop(), **details}
 
@@ -194,9 +230,14 @@ def assess(
         print(report)
         evaluation_files.write(output, report, test, details)
 
-    report = evaluation.evaluate(
+    evaluate, sampled = evaluation.evaluate, []
+    if distributions:
+        evaluate, sampled = evaluation.evaluate_probabilistic, [distributions]
+        arguments.pop("independent", None)
+    report = evaluate(
         classifier,
         test,
+        *sampled,
         chosen,
         directory=output.parent,
         write=write,
@@ -227,7 +268,7 @@ def assess_experiment(
         output: Where the JSON goes.
         attack_epochs: Of the generators' training.
         details: Joined by what the configuration says, and the commit.
-        **arguments: Of `adt_tf.evaluate`, but for the seed.
+        **arguments: Further arguments of `assess`, but for the seed.
     """
     keep_examples = arguments.get("keep_examples", False)
     output = evaluation_files.checked_output(output, keep_examples)
@@ -236,7 +277,7 @@ def assess_experiment(
         for name in ("dataset", "data_dir", "image_size", "norm", "epsilon")
     }
     with trained_generators(
-        chosen,
+        [*arguments.get("distributions", ()), *chosen],
         classifier,
         lambda: inputs.load_data(config, "train", config.train_examples),
         epochs=attack_epochs,
