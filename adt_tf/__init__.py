@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from adt_tf import (
         trainer as trainer,
     )
-    from adt_tf.evaluation import evaluate
+    from adt_tf.evaluation import evaluate, evaluate_probabilistic
     from adt_tf.linting import lint
     from adt_tf.networks import as_classifier
     from adt_tf.serving.bridge.transplant import transplant
@@ -90,6 +90,7 @@ __all__ = [
     "data",
     "distributions",
     "evaluate",
+    "evaluate_probabilistic",
     "export",
     "from_preset",
     "lint",
@@ -110,6 +111,7 @@ _HOMES = {
     "AdversarialTrainer": "trainer",
     "as_classifier": "networks",
     "evaluate": "evaluation",
+    "evaluate_probabilistic": "evaluation",
     "export": "serving.saved_model",
     "from_preset": "serving.preset_models",
     "lint": "linting",

@@ -41,14 +41,27 @@ define_classifier(FLAGS)
 flags.DEFINE_string(
     "protocol",
     None,
-    "Protocol: paper, spsa, transfer, distributional, rice, autoattack or "
-    "quick (the default, unless --attacks is given).",
+    "Protocol: paper, spsa, transfer, distributional, probabilistic, rice, "
+    "autoattack or quick (the default, unless --attacks is given).",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "attacks",
     None,
     "Names of attacks, each with a number of steps if you like.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_list(
+    "distributions",
+    None,
+    "Names of attacks that are sampled, with an entropy weight after @ if you "
+    "like: how likely do they fool?",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer(
+    "max_samples",
+    8192,
+    "Samples of an image and distribution, at most; a multiple of 32.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
@@ -146,19 +159,24 @@ def evaluate(*arguments: str) -> None:
     test = inputs.load_test_data(config, FLAGS.test_examples)
     source = FLAGS.source and inputs.load_classifier(FLAGS.source, like=test)
     classifier = load_classifier(FLAGS, test, probabilities=FLAGS.probabilities)
-    attacks = evaluation_job.build_attacks(
-        FLAGS.attacks,
-        inputs.threat_model(config),
-        test,
-        classifier=classifier,
-        source=source,
-        width_factor=FLAGS.attack_width_factor,
-    )
+    context = {
+        "classifier": classifier,
+        "source": source,
+        "width_factor": FLAGS.attack_width_factor,
+    }
+    ball = inputs.threat_model(config)
+    attacks = evaluation_job.build_attacks(FLAGS.attacks, ball, test, **context)
+    more = {}
+    if FLAGS.distributions:
+        more["distributions"] = evaluation_job.build_distributions(
+            FLAGS.distributions, ball, test, **context
+        )
+        more["max_samples"] = FLAGS.max_samples
     named = FLAGS.model or FLAGS.preset
     method = config.method if FLAGS.workdir else named
     print(
         f"{method} on {test.name}, protocol {protocol}: "
-        f"{', '.join(FLAGS.attacks)}"
+        f"{', '.join([*(FLAGS.distributions or ()), *FLAGS.attacks])}"
     )
     evaluation_job.assess_experiment(
         config,
@@ -181,11 +199,14 @@ def evaluate(*arguments: str) -> None:
                 attack_epochs=FLAGS.attack_epochs,
                 attack_width_factor=FLAGS.attack_width_factor,
                 source=FLAGS.source,
+                distributions=FLAGS.distributions,
+                max_samples=FLAGS.max_samples,
             ),
         },
         batch_size=FLAGS.eval_batch_size,
         independent=FLAGS.independent,
         keep_examples=FLAGS.keep_examples,
+        **more,
     )
 
 

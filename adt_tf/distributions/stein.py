@@ -13,10 +13,10 @@ import math
 
 import tensorflow as tf
 
-# Eigenvalues that make up this share of the kernel's trace are kept; the rest
-# is noise, divided by little. On 400 samples of Gaussians of 1, 2 and 5
-# dimensions the mean squared error was 8, 7 and 6 % of the score's square with
-# 0.95, 10, 7 and 10 % with 0.99, and 12, 7 and 5 % with 0.9.
+# Eigenvalues that make up this share of the kernel's trace are kept; others are
+# noise, divided by little. On 400 samples of Gaussians of 1, 2 and 5 dimensions
+# the mean squared error was 8, 7 and 6 % of the score's square with 0.95, 10, 7
+# and 10 % with 0.99, and 12, 7 and 5 % with 0.9.
 _KEPT = 0.95
 
 

@@ -24,6 +24,34 @@ def wilson_interval(
     return float(interval.low), float(interval.high)
 
 
+def clopper_pearson(
+    successes: int | np.ndarray,
+    total: int | np.ndarray,
+    confidence: float = 0.95,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Clopper and Pearson's interval for shares, which is never too narrow.
+
+    Reference: Clopper and Pearson, The Use of Confidence or Fiducial Limits
+    Illustrated in the Case of the Binomial, 1934.
+
+    Example:
+
+    >>> low, high = clopper_pearson(0, 100)
+    >>> float(low), round(float(high), 4)
+    (0.0, 0.0362)
+    """
+    successes, total = np.asarray(successes), np.asarray(total)
+    tail = (1 - confidence) / 2
+    none, every = successes == 0, successes == total
+    low = stats.beta.ppf(
+        tail, np.where(none, 1, successes), total - successes + 1
+    )
+    high = stats.beta.isf(
+        tail, successes + 1, np.where(every, 1, total - successes)
+    )
+    return np.where(none, 0.0, low), np.where(every, 1.0, high)
+
+
 @dataclasses.dataclass(frozen=True)
 class PairedTest:
     """Two classifiers on the same examples, compared pair by pair.

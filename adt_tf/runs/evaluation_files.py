@@ -42,6 +42,15 @@ _SCHEMA = {
     "method": Maybe(str),
     "network": Maybe(str),
     "protocol": Maybe(str),
+    "probabilistic": Maybe(
+        {
+            "thresholds": [float],
+            "max_samples": int,
+            "confidence": float,
+            "failures": Each(str),
+            "samples": Each(str),
+        }
+    ),
 }
 # Seconds that another evaluation has to write its files into a directory.
 _LONGEST_WAIT = 60.0
@@ -97,7 +106,7 @@ def _has_images(path: pathlib.Path) -> bool:
 
 def write(
     output: pathlib.Path,
-    report: evaluation.Report,
+    report: evaluation.Report | evaluation.ProbabilisticReport,
     test: data.ImageData,
     details: dict[str, Any],
     *,
@@ -143,6 +152,9 @@ def read(
 ) -> dict[str, Any]:
     """Reads the JSON of an evaluation; "report" is its `Report`.
 
+    Where distributions were sampled, "probabilistic" is the
+    `ProbabilisticReport`, else None.
+
     Args:
         path: The file, or a workdir with such a file.
         protocol: Protocol of the evaluation in a workdir; None for the one
@@ -169,7 +181,14 @@ def read(
             "`adt_tf.runs.evaluation_job.assess`."
         ) from error
     try:
-        return {**values, "report": evaluation.Report.from_dict(values)}
+        sampled = None
+        if values.get("probabilistic"):
+            sampled = evaluation.ProbabilisticReport.from_dict(values)
+        return {
+            **values,
+            "report": evaluation.Report.from_dict(values),
+            "probabilistic": sampled,
+        }
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -89,6 +90,36 @@ def _targets(
         chosen = np.unique(places.astype(int))
         images, labels = images.take(chosen), labels[chosen]
     return images[:], labels
+
+
+def build_distributions(
+    names: Sequence[str], *arguments: Any, **settings: Any
+) -> list[Attack]:
+    """Returns the attacks that are sampled, such as those of "exp@0.01".
+
+    Args:
+        names: As in `build_attacks`, each with an entropy weight after @ if
+            you like.
+        *arguments: As in `build_attacks`.
+        **settings: As in `build_attacks`.
+    """
+    chosen = []
+    for name in names:
+        plain, at, weight = name.partition("@")
+        (attack,) = build_attacks([plain], *arguments, **settings)
+        if at:
+            if not isinstance(attack, attacks.GradientAscent) or not re.match(
+                r"\d+(\.\d+)?(e-?\d+)?$", weight
+            ):
+                raise ValueError(
+                    "--distributions must hold names of attacks, those of "
+                    "`exp` with an entropy weight of 0 or more if you like, as "
+                    f"in exp@0.01. Received: {name}"
+                )
+            attack.entropy_weight = float(weight)
+            attack.name = f"{attack.name} at {float(weight):g}"
+        chosen.append(attack)
+    return chosen
 
 
 def _has_feature_map(classifier: Any) -> bool:
@@ -187,8 +218,10 @@ def assess(
     output: str | pathlib.Path,
     *,
     details: dict[str, Any],
+    distributions: Sequence[Attack] = (),
+    max_samples: int = 8192,
     **arguments: Any,
-) -> evaluation.Report:
+) -> evaluation.Report | evaluation.ProbabilisticReport:
     """Evaluates, prints the table and writes the files.
 
     Args:
@@ -198,17 +231,33 @@ def assess(
         output: Where the JSON goes; .csv, .md and, if adversarial images are
             kept, .npz stand beside it.
         details: What the JSON says beside the verdicts, such as the command.
-        **arguments: Of `adt_tf.evaluate`.
+        distributions: Attacks that are sampled, if any: then the evaluation
+            is that of `adt_tf.evaluate_probabilistic`.
+        max_samples: Largest number of samples of an image.
+        **arguments: Further fields of `evaluation.Settings`.
     """
     keep_examples = arguments.get("keep_examples", False)
     output = evaluation_files.checked_output(output, keep_examples)
 
-    norms = {threat_models.norm_of(a.threat_model) for a in chosen}
+    norms = {
+        threat_models.norm_of(a.threat_model) for a in (*distributions, *chosen)
+    }
     if len(norms) == 1:
         details = {"norm": norms.pop(), **details}
 
     settings = evaluation.Settings(directory=output.parent, **arguments)
-    with evaluation.evaluated(classifier, test, chosen, settings) as report:
+    if distributions:
+        block = evaluation.evaluated_probabilistic(
+            classifier,
+            test,
+            distributions,
+            chosen,
+            settings,
+            max_samples=max_samples,
+        )
+    else:
+        block = evaluation.evaluated(classifier, test, chosen, settings)
+    with block as report:
         print(report)
         evaluation_files.write(output, report, test, details)
     print(f"Written to {output}, and as .csv and .md beside it")
@@ -236,7 +285,7 @@ def assess_experiment(
         output: Where the JSON goes.
         attack_epochs: Of the generators' training.
         details: Joined by what the configuration says, and the commit.
-        **arguments: Of `adt_tf.evaluate`, but for the seed.
+        **arguments: Further arguments of `assess`, but for the seed.
     """
     keep_examples = arguments.get("keep_examples", False)
     output = evaluation_files.checked_output(output, keep_examples)
@@ -245,7 +294,7 @@ def assess_experiment(
         for name in ("dataset", "data_dir", "image_size", "norm", "epsilon")
     }
     with trained_generators(
-        chosen,
+        [*arguments.get("distributions", ()), *chosen],
         classifier,
         lambda: inputs.load_data(config, "train", config.train_examples),
         epochs=attack_epochs,

@@ -28,6 +28,8 @@ def describe(
     attack_epochs: int | None = None,
     attack_width_factor: float | None = None,
     source: str | None = None,
+    distributions: Sequence[str] | None = None,
+    max_samples: int | None = None,
 ) -> dict[str, Any]:
     """Returns the settings of an evaluation.
 
@@ -43,6 +45,9 @@ def describe(
         attack_width_factor: Factor of the widths of those generators.
         source: The workdir or model that is attacked in place of the one that
             is measured.
+        distributions: Names of the distributions that are sampled, if any.
+        max_samples: Number of samples of an image; it counts only where there
+            are distributions.
 
     Example:
 
@@ -53,8 +58,13 @@ def describe(
     (['pgd-20'], None)
     """
     names = [name.lower() for name in attack_names]
-    trains = any(name.startswith(GENERATORS) for name in names)
+    sampled = [name.lower() for name in distributions or ()]
+    trains = any(name.startswith(GENERATORS) for name in (*names, *sampled))
+    more = {}
+    if sampled:
+        more = {"distributions": sampled, "max_samples": max_samples}
     return {
+        **more,
         "attack_names": names,
         "attack_epochs": attack_epochs if trains else None,
         "attack_width_factor": attack_width_factor if trains else None,
