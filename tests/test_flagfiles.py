@@ -18,6 +18,11 @@ UNMEASURED = (
     "flags/digits/adt_exp_am_trades.flags",
     "flags/digits/adt_imp_am_trades.flags",
 )
+UNMEASURED_MINI = tuple(
+    f"flags/mini/{name}.flags" for name in ("fgsm_rs", "n_fgsm", "mart")
+)
+#: Trained on all of CIFAR-10 only where there are days for it.
+UNMEASURED_FOLDER = "flags/small/"
 PARTS = ("data", "methods", "protocols", "recipes")
 FLAGFILES = sorted(
     path.relative_to(ROOT).as_posix()
@@ -56,6 +61,7 @@ def test_every_row_of_the_paper_has_a_flagfile():
         ],
         "digits": methods.list(),
         "mini": methods.list(),
+        "small": methods.list(),
     }
     for folder, rows in expected.items():
         for row in rows:
@@ -68,6 +74,10 @@ def test_flagfile_parses_and_opens_with_its_command(path, elsewhere):
     text = (ROOT / path).read_text()
     assert f"--flagfile={path}" in text.split("\n--")[0]
     comment = " ".join(re.findall(r"(?m)^# ?(.*)$", text))
+    if path in UNMEASURED_MINI or path.startswith(UNMEASURED_FOLDER):
+        assert "Result to expect: not measured yet" in comment
+        assert "Training time: " in comment
+        return
     assert re.search(r"Training time: .*(\bs\b|minutes|hours|days)", comment)
     # Measured here, or what the paper has.
     result = r"Result to expect.*?: \d+\.\d+ %.* \d+\.\d+ %"

@@ -46,7 +46,7 @@ def study(tmp_path):
 def test_every_table_and_figure_is_a_target():
     expected = [f"table{n}" for n in range(1, 12)]
     expected += [f"figure{n}" for n in (1, 2, 4, 5, 6, 7)]
-    assert set(TARGETS) == {*expected, "claims"}
+    assert set(TARGETS) == {*expected, "autoattack", "claims"}
     assert reproduction.choose(["all"]) == list(TARGETS)
     assert list(TARGETS)[-1] == "claims"
     with pytest.raises(ValueError, match="drawing"):
@@ -90,16 +90,23 @@ def test_every_run_has_its_flags_at_every_scale(scale, study):
         size = {
             "paper": (
                 None,
-                name.startswith(("trades", "rice"))
+                name.startswith(("trades", "rice", "modern-trades"))
                 and "wrn-34-10"
                 or "wrn-28-10",
             ),
+            "small": (None, "wrn-10-1"),
             "mini": (5000, "wrn-10-1"),
             "tiny": (512, "small_cnn"),
         }[scale]
         assert (config.train_examples, config.network) == size
         if scale == "mini":
             assert config.epochs == 8
+        if scale == "small":
+            assert (config.epochs, config.batch_size) == (14, 128)
+            assert config.schedule == "one_cycle"
+        if name.startswith("modern"):
+            assert config.awp_size and config.ema_momentum and config.keep_best
+            assert config.activation == "silu" and config.label_smoothing
         if scale != "tiny" and "-" in name and name.startswith("svhn"):
             assert config.dataset == "svhn_cropped"
             assert config.epsilon == pytest.approx(4 / 255)
@@ -111,8 +118,8 @@ def test_protocols_are_those_of_the_flagfiles():
         (line,) = re.findall(r"(?m)^--attacks=(.*)$", text)
         assert list(protocol.attacks) == line.split(",")
         assert all(a == b for a, b in protocol.attacks.items())
-        assert "--independent" in text
-        for smaller in ("mini", "tiny"):
+        assert ("--independent" in text) == protocol.independent
+        for smaller in ("small", "mini", "tiny"):
             attacks_there = scales.get(smaller).protocols[name].attacks
             assert set(attacks_there) <= set(protocol.attacks)
 

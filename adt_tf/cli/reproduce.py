@@ -23,14 +23,16 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "target",
     None,
-    "Targets: table1 ... table11, figure1 ... figure7, claims, or all.",
+    "Targets: table1 ... table11, figure1 ... figure7, autoattack, claims, "
+    "or all.",
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(
     "scale",
     "tiny",
-    ["paper", "mini", "tiny"],
-    "paper: for GPUs; mini: hours on two cores; tiny: about a minute each.",
+    ["paper", "small", "mini", "tiny"],
+    "paper: for GPUs; small: all of CIFAR-10, days on two cores; mini: hours "
+    "on two cores; tiny: about a minute each.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(

@@ -58,7 +58,7 @@ def settings_of(
         list(scale.protocols[protocol].attacks.values()),
         classifier=Workdir(study.workdir(run, seed)).fingerprint(),
         test_examples=scale.protocols[protocol].test_examples,
-        independent=True,
+        independent=scale.protocols[protocol].independent,
         attack_epochs=scale.attack_epochs,
         attack_width_factor=scale.attack_width_factor,
     )
@@ -108,7 +108,7 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
             "network": config.network,
             **settings,
         },
-        independent=True,
+        independent=scale.protocols[protocol].independent,
     )
     gc.collect()
 

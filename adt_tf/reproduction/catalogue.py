@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from adt_tf.reproduction import claims
 from adt_tf.reproduction.figures import FIGURES
-from adt_tf.reproduction.tables import TABLES
+from adt_tf.reproduction.tables import FURTHER, TABLES
 from adt_tf.reproduction.target import Target
 
 TARGETS: dict[str, Target] = {
     **TABLES,
     **FIGURES,
+    **FURTHER,
     "claims": Target("what the paper says in words", claims.write),
 }
 #: What has nothing to run.

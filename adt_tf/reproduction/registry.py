@@ -47,8 +47,8 @@ class StudyRun:
             f"--flagfile=flags/{scale.folder}/{self.twin}.flags",
             *(flag.format(**numbers) for flag in self.changes),
             *scale.data.get(self.data, ()),
-            *self.flags,
             *scale.flags,
+            *self.flags,
         ]
 
 
@@ -66,6 +66,10 @@ _RICE = (
     "--flagfile=flags/data/{data_flagfile}.flags",
     "--validation_examples={validation_examples}",
 )
+
+_MODERN = ("--flagfile=flags/recipes/modern.flags",)
+#: The methods that the modern recipe is tried with.
+MODERN = {"AT-PGD": "at_pgd", "TRADES": "trades", "ADT-EXP-AM": "adt_exp_am"}
 
 RUNS: dict[str, StudyRun] = {
     **{
@@ -102,6 +106,14 @@ RUNS: dict[str, StudyRun] = {
     **{
         f"rice-{name}": StudyRun(f"rice/{name}", name, changes=_RICE)
         for name in OURS.values()
+    },
+    **{
+        f"modern-{name}": StudyRun(
+            "trades/trades_beta6" if name == "trades" else f"cifar10/{name}",
+            name,
+            flags=_MODERN,
+        )
+        for name in MODERN.values()
     },
     **{
         f"adt_exp_am-lambda{weight}": StudyRun(

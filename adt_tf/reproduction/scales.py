@@ -1,4 +1,4 @@
-"""How large a reproduction is: the paper's size, hours, or a minute.
+"""How large a reproduction is: the paper's size, days, hours, or a minute.
 
     scale = scales.get("mini")
     scale.protocols["spsa"].attacks      # {"spsa-256": "spsa-256"}
@@ -25,10 +25,13 @@ class Protocol:
         attacks: From the paper's attack to the one that stands for it here; an
             attack that is missing is not run at this scale.
         test_examples: The first n of the test set; None for all.
+        independent: Whether each attack sees all images, rather than those
+            that the ones before it have left.
     """
 
     attacks: Mapping[str, str]
     test_examples: int | None
+    independent: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Scale:
         return dataclasses.replace(config, **changes)
 
 
-_PROTOCOLS = ("paper", "spsa", "distributional", "rice")
+_PROTOCOLS = ("paper", "spsa", "distributional", "rice", "autoattack")
 
 
 def _protocols(
@@ -96,6 +99,7 @@ def _protocols(
                 if replaced.get(attack, attack)
             },
             spsa_examples if name == "spsa" else test_examples,
+            independent=name != "autoattack",
         )
         for name in _PROTOCOLS
     }
@@ -122,6 +126,31 @@ _SCALES = (
             "figure5": 10_000,
             "figure6": 10_000,
         },
+    ),
+    Scale(
+        "small",
+        "WRN-10-1, all 50,000 training images, 14 epochs with a one-cycle "
+        "learning rate, generators of a sixteenth of the paper's width; the "
+        "first 1,000 test images at most.",
+        folder="small",
+        data_flagfile="cifar10_small",
+        flags=(),
+        data={
+            "cifar100": ("--dataset=cifar100",),
+            "svhn": ("--dataset=svhn_cropped", "--epsilon=0.01568627"),
+        },
+        validation_examples=1000,
+        protocols=_protocols(1000, 200, {"fea": "fea-5"} | _ONE_SPSA),
+        attack_epochs=4,
+        attack_width_factor=0.0625,
+        images={
+            "figure1": 100,
+            "figure2": 200,
+            "figure4": 1000,
+            "figure5": 1000,
+            "figure6": 200,
+        },
+        timing={"network": "wrn-16-4", "batch_size": 16, "width_factor": 0.274},
     ),
     Scale(
         "mini",

@@ -44,7 +44,12 @@ def write(study: Study, name: str, target: Target) -> None:
 
     Rows that were not asked for this time stay in it if they were before.
     """
-    theirs = paper_numbers.rows(name)
+    # A table that the paper has not shows what every evaluation has.
+    theirs = {label: dict.fromkeys(("A_nat", "A_rob")) for label in target.rows}
+    source = "Beyond the paper"
+    if name in paper_numbers.NUMBERS:
+        theirs = paper_numbers.rows(name)
+        source = paper_numbers.NUMBERS[name]["source"]
     rows = {
         label: run
         for label, run in target.rows.items()
@@ -79,8 +84,9 @@ def write(study: Study, name: str, target: Target) -> None:
             for column in columns
         ]
         body.append([label, *ours])
-        numbers = [f"*{theirs[label][column]:.2f}*" for column in columns]
-        body.append(["*paper*", *numbers])
+        if name in paper_numbers.NUMBERS:
+            numbers = [f"*{theirs[label][column]:.2f}*" for column in columns]
+            body.append(["*paper*", *numbers])
     lines = documents.markdown_table(
         ["model", *(_heading(column, protocol) for column in columns)], body
     )
@@ -100,7 +106,7 @@ def write(study: Study, name: str, target: Target) -> None:
     documents.write(
         dataclasses.replace(study, rows=shown),
         name,
-        f"{paper_numbers.NUMBERS[name]['source']}: {target.title}",
+        f"{source}: {target.title}",
         lines,
         {
             "accuracy": accuracies,
