@@ -27,6 +27,9 @@ class Dirac(Configured):
     TensorShape([2, 8, 8, 1])
     """
 
+    #: Whether samples are the parameters themselves.
+    is_point = True
+
     def __init__(self, threat_model: ThreatModel, *, random_start: bool = True):
         self.threat_model = threat_model
         self.random_start = random_start
