@@ -37,6 +37,8 @@ class GradientEstimator(Configured, abc.ABC):
     images_per_example: int = 1
     sample_chunk: int | None = None
     precision: str = "float32"
+    #: Whether the gradient is the same whenever it is estimated.
+    is_exact: bool = False
 
     @property
     def passes(self) -> int:
@@ -94,6 +96,8 @@ def finite(slopes: Any) -> Any:
 class _Backpropagation(GradientEstimator):
     sample_chunk: int | None = None
     precision: str = "float32"
+
+    is_exact = True
 
     def __post_init__(self):
         arguments.one_of(PRECISIONS, precision=self.precision)

@@ -33,6 +33,9 @@ map_structure = tf.nest.map_structure
 class StepRule(Configured, abc.ABC):
     """An ascent rule."""
 
+    #: Whether a step depends on the parameters and their gradient alone.
+    is_memoryless: bool = False
+
     @abc.abstractmethod
     def init(self, params: Any) -> Any:
         """Returns the state before the first step."""
@@ -93,6 +96,8 @@ class Steepest(StepRule):
     step_size: float | None = None
     _: dataclasses.KW_ONLY
     share: float = 1 / 4
+
+    is_memoryless = True
 
     def __post_init__(self):
         if self.step_size is not None:

@@ -8,10 +8,12 @@ from scipy.optimize import linprog
 
 from adt_tf import attacks, seeds
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
-from adt_tf.threat_models import Linf, planes
+from adt_tf.threat_models import Linf
+from adt_tf.threat_models.planes import shortest_steps
+from tests.support import sorted_planes
 from tests.support.models import make_binary, make_linear
 
-step_to_plane = functools.partial(planes.shortest_steps, pace=tf.ones_like)
+step_to_plane = functools.partial(shortest_steps, pace=tf.ones_like)
 
 
 def linprog_step(point, value, normal, bounds):
@@ -45,6 +47,25 @@ def planes(bounds, share, count=20, size=12):
     room = np.where(ahead, high - points, points - low)
     values = sign * share * (np.abs(normals) * room).sum(-1)
     return [a.astype("float32") for a in (points, values, normals)]
+
+
+@pytest.mark.parametrize("pace", [tf.ones_like, tf.identity])
+@pytest.mark.parametrize("share", [1e-3, 0.3, 0.9, 1.5])
+def test_newton_finds_what_sorting_finds(pace, share):
+    """On 3,072 pixels, many of them at a bound or without a slope."""
+    random = np.random.default_rng(0)
+    points = random.uniform(-0.3, 1.3, [8, 3072]).clip(0, 1).astype("float32")
+    normals = random.standard_t(2, points.shape).astype("float32")
+    normals[random.uniform(size=points.shape) < 0.2] = 0
+    room = np.where(normals > 0, 1 - points, points)
+    values = -share * np.sum(np.abs(normals) * room, axis=1)
+    values = values.astype("float32")
+    arguments = (points, values, normals)
+    settings = {"bounds": (0.0, 1.0), "pace": pace}
+    actual = shortest_steps(*map(tf.constant, arguments), **settings)
+    expected = sorted_planes.shortest_steps(*arguments, **settings)
+    largest = np.abs(expected).max(axis=1, keepdims=True)
+    assert np.all(np.abs(actual - expected) < 1e-5 * largest + 1e-7)
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 2.0)])

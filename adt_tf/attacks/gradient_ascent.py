@@ -19,6 +19,7 @@ from adt_tf.attacks.base import (
     judged,
 )
 from adt_tf.attacks.keeping import Keep
+from adt_tf.attacks.repeats import Repeats
 from adt_tf.distributions import Family
 from adt_tf.kernels import half, winograd
 from adt_tf.objectives import Objective
@@ -26,11 +27,19 @@ from adt_tf.step_rules import StepRule
 
 
 class _Ascent(NamedTuple):
-    """Where each example's climb is: parameters, the rule's state, the best."""
+    """Where each example's climb is.
+
+    Attributes:
+        params: Parameters.
+        state: State of the step rule.
+        best: The strongest image so far, where it is looked for.
+        repeats: Where the climb has been, where it may come back exactly.
+    """
 
     params: Any
     state: Any
-    best: Strongest | tuple[()]
+    best: Strongest | tuple[()] = ()
+    repeats: Repeats | tuple[()] = ()
 
 
 class GradientAscent(Attack):
@@ -170,7 +179,9 @@ class GradientAscent(Attack):
     def begin(self, classifier, x, y, *, seed, part=0):
         """Returns the parameters at the start; the clean image is the best."""
         state = self._start(x, seeds.fold(seed, 0))
-        return Progress(tf.constant(0), state, judged(classifier, x, y))
+        repeats = Repeats.none(tf.shape(x)[0]) if self._may_repeat() else ()
+        best = judged(classifier, x, y)
+        return Progress(tf.constant(0), (*state, repeats), best)
 
     def advance(
         self,
@@ -185,24 +196,26 @@ class GradientAscent(Attack):
         jit_compile=False,
     ):
         """Takes further steps, and keeps the strongest image met if asked."""
+        params, state, repeats = progress.state
         best = progress.best if self.keep.looks else ()
         last = tf.minimum(progress.step + num_steps, self.num_steps)
         ascent, _ = self._climb(
             classifier,
             x,
             y,
-            _Ascent(*progress.state, best),
+            _Ascent(params, state, best, repeats),
             (progress.step, last),
             seeds.fold(seed, 0),
             jit_compile,
         )
         best = ascent.best or progress.best
-        last = tf.where(self.keep.is_over(best), self.num_steps, last)
-        return Progress(last, (ascent.params, ascent.state), best)
+        last = tf.where(self._is_over(ascent), self.num_steps, last)
+        state = (ascent.params, ascent.state, ascent.repeats)
+        return Progress(last, state, best)
 
     def finish(self, classifier, x, y, progress, *, seed, part=0):
         """Returns the strongest image met, a draw at the end included."""
-        params, _ = progress.state
+        params, *_ = progress.state
         batch = self._draws(
             self.family, x, params, num_samples=1, seed=seeds.fold(seed, 1)
         )
@@ -251,12 +264,34 @@ class GradientAscent(Attack):
 
     def _walk(self, classifier, x, y, record, *, seed, jit_compile):
         """Takes all steps; returns the parameters, and what was recorded."""
-        ascent = _Ascent(*self._start(x, seed), ())
+        ascent = _Ascent(*self._start(x, seed))
         steps = (0, self.num_steps)
         ascent, records = self._climb(
             classifier, x, y, ascent, steps, seed, jit_compile, record
         )
         return ascent.params, records
+
+    def _may_repeat(self) -> bool:
+        """Whether a climb that comes back to a point is known to circle.
+
+        Where the last point counts, a circle must be gone round to the end.
+        """
+        return (
+            self.keep.looks
+            and self.gradient.is_exact
+            and self.step_rule.is_memoryless
+            and getattr(self.family, "is_point", False)
+            and not self.couples_examples
+        )
+
+    def _is_over(self, ascent: _Ascent) -> tf.Tensor:
+        """Whether no example has to climb on, a scalar."""
+        over = tf.constant(False)
+        if ascent.best:
+            over |= self.keep.is_over(ascent.best)
+        if ascent.repeats:
+            over |= tf.reduce_all(ascent.repeats.settled)
+        return over
 
     def _start(self, x, seed):
         params = self.family.init(x, seeds.fold(seed, -2))
@@ -346,7 +381,9 @@ class GradientAscent(Attack):
                 self.family.noise, x, self.num_samples, step_seed
             )
             directions = self.gradient.noise(x, step_seed)
-            params, state, best = ascent
+            params, state, best, repeats = ascent
+            if repeats:
+                repeats = repeats.noted(params, t)
             if self.sample_chunk < self.num_samples:
                 (slopes, values), best = self._look_in_pieces(
                     look, params, best, draw, directions, blank
@@ -360,12 +397,10 @@ class GradientAscent(Attack):
             )
             state = self.step_rule.draw(state, x, seeds.fold(step_seed, 1))
             params, state = move(params, state, slopes)
-            return t + 1, _Ascent(params, state, best), records
+            return t + 1, _Ascent(params, state, best, repeats), records
 
         def goes_on(t, ascent, records):
-            if not ascent.best:
-                return t < last
-            return (t < last) & ~self.keep.is_over(ascent.best)
+            return (t < last) & ~self._is_over(ascent)
 
         records = tf.nest.map_structure(
             lambda value: tf.TensorArray(value.dtype, last - first), blank

@@ -152,14 +152,16 @@ def cw(
     step_size: float | None = None,
     confidence: float = 50.0,
     last_iterate: bool = False,
+    search_precision: str = "float32",
 ) -> GradientAscent:
-    """PGD on Carlini and Wagner's margin; `last_iterate` as in `pgd`."""
+    """PGD on Carlini and Wagner's margin; the last two as in `pgd`."""
     return pgd(
         epsilon,
         num_steps=num_steps,
         step_size=step_size,
         objective=objectives.margin(confidence),
         last_iterate=last_iterate,
+        search_precision=search_precision,
         name=f"C&W-{num_steps}",
     )
 
@@ -572,7 +574,8 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
             or another distribution: "exp-mixture", "exp-lowrank",
             "exp-am-flow", "imp-am-stein".
         epsilon: The radius of the ball, or a threat model.
-        **context: What some attacks need: `targets` for "fea" (which takes
+        **context: What some attacks need or take: `search_precision` of
+            "pgd", "cw" and "exp", `targets` for "fea" (which takes
             `features` too), `input_shape` and `width_factor` for "exp-am" and
             "imp-am". Others ignore it.
 

@@ -31,6 +31,9 @@ class Dirac(Configured):
     TensorShape([2, 8, 8, 1])
     """
 
+    #: Whether samples are the parameters themselves.
+    is_point = True
+
     def __init__(
         self,
         threat_model: ThreatModel,
