@@ -76,14 +76,8 @@ def _dataset(
             num_threads=2 * num_cores(),
             prefetch_buffer_size=_AHEAD * batch_size,
         )
-        numbers = grain.MapDataset.range(start, stop)
-        batches = iter(
-            numbers.map(read).to_iter_dataset(options).batch(batch_size)
-        )
-        try:
-            yield from batches
-        finally:
-            batches.close()
+        images = grain.MapDataset.range(start, stop).map(read)
+        yield from images.to_iter_dataset(options).batch(batch_size)
 
     size = batch_size if stop == _ENDLESS else None
     return tf.data.Dataset.from_generator(
