@@ -301,5 +301,6 @@ def test_the_lines_of_the_document(tmp_path, monkeypatch):
     assert len(data.load("./mine", split="test")) == 10
     names = {}
     exec(source, names)
+    assert provenance.describe(names["train"])["examples"] == 100
     x, y = names["x"], names["y"]
     np.testing.assert_array_equal(x[:, 0, 0, 0], y)

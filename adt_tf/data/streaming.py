@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from adt_tf.data.disk_images import DiskImages, num_cores
 
@@ -68,8 +70,7 @@ def _dataset(
     batch_size: int,
 ) -> tf.data.Dataset:
     """Batches of read(start), read(start + 1), ... read(stop - 1)."""
-    # Importing Grain takes a third of a second.
-    import grain
+    grain = _import_grain()
 
     def generate() -> Iterator[np.ndarray]:
         options = grain.ReadOptions(
@@ -86,3 +87,14 @@ def _dataset(
             (size, *images.shape[1:]), images.reader.dtype
         ),
     )
+
+
+def _import_grain() -> Any:
+    """Imports Grain, which takes a third of a second and warns of no JAX."""
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        import grain
+    finally:
+        logging.set_verbosity(level)
+    return grain

@@ -32,7 +32,7 @@ def export(
             "What is exported must be a Keras model. Received: a SavedModel, "
             "which need not be exported again."
         )
-    images = data.as_arrays(test)[0][:_IMAGES]
+    images = data.as_examples(test)[0][:_IMAGES]
     if _is_there(path) or not _write(classifier, path):
         print(f"{path} is there already; it is checked, not written again.")
     logits = np.asarray(classifier(images, training=False))
