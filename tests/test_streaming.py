@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -212,7 +213,7 @@ def test_evaluation_and_lint(names):
             adt_tf.evaluate(
                 classifier,
                 examples,
-                [attacks.pgd(0.05, num_steps=2)],
+                [attacks.fgsm(0.05)],
                 batch_size=10,
                 verbose=False,
             )
@@ -231,7 +232,7 @@ def test_evaluation_and_lint(names):
 
 
 def train(name, workdir, *more):
-    flags = ("--dataset=" + name, "--method=at_pgd", "--num_steps=1")
+    flags = ("--dataset=" + name, "--method=standard")
     return in_process.run(
         "train",
         *flags,
@@ -288,3 +289,18 @@ def test_mirrored(names):
     arguments = {"batch_size": 4, "seed": 0, "augment": True}
     split = strategies.split(strategy, data.train_pipeline(disk, **arguments))
     equal_batches(split, data.train_pipeline(memory, **arguments), 4)
+
+
+def test_the_lines_of_the_document(tmp_path, monkeypatch):
+    text = (in_process.ROOT / "docs" / "data.md").read_text()
+    arrays, source = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(arrays, {})
+    mine = data.load("./mine", stream=True)
+    assert len(mine) == 40 and mine.num_classes == 5
+    assert len(data.load("./mine", split="test")) == 10
+    names = {}
+    exec(source, names)
+    assert provenance.describe(names["train"])["examples"] == 100
+    x, y = names["x"], names["y"]
+    np.testing.assert_array_equal(x[:, 0, 0, 0], y)

@@ -20,6 +20,7 @@ from adt_tf.data.decoding import Box
 from adt_tf.data.images import validate_images
 
 _SUFFIX = ".npy"
+_MAGIC = np.lib.format.MAGIC_PREFIX
 # Images that are looked at before any work is done; the others when read.
 _EXAMINED = 32
 
@@ -34,6 +35,11 @@ class ArrayFolder(Mapping):
         path = os.path.join(self.path, name + _SUFFIX)
         if not os.path.isfile(path):
             raise KeyError(name)
+        with open(path, "rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ValueError(
+                    f"{name}.npy is no .npy file, which np.save writes"
+                )
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
     def __iter__(self) -> Iterator[str]:

@@ -24,7 +24,7 @@ import numpy as np
 from adt_tf.data.decoding import Box
 
 # Images that are decoded at once where all are asked for, one after the other.
-_CHUNK = 256
+_CHUNK = 64
 
 
 class ImageReader(Protocol):

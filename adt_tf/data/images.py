@@ -31,7 +31,8 @@ class ImageData:
         name: What reports call the data set.
         class_names: What reports call the classes, or None.
         source: The same images on the disk, whose files tell whether data are
-            the same; None where the pixels do.
+            the same; by default `images` if they are on the disk. Without it
+            the pixels tell.
 
     Example:
 
@@ -52,6 +53,8 @@ class ImageData:
         images = self.images
         if not self.is_streamed:
             images = validate_images(images)
+        elif self.source is None:
+            object.__setattr__(self, "source", images)
         labels = validate_labels(
             self.labels, self.num_classes, num_examples=len(images)
         )

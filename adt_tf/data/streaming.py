@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from adt_tf.data.disk_images import DiskImages, num_cores
 
@@ -68,22 +70,15 @@ def _dataset(
     batch_size: int,
 ) -> tf.data.Dataset:
     """Batches of read(start), read(start + 1), ... read(stop - 1)."""
-    # Importing Grain takes a third of a second.
-    import grain
+    grain = _import_grain()
 
     def generate() -> Iterator[np.ndarray]:
         options = grain.ReadOptions(
             num_threads=2 * num_cores(),
             prefetch_buffer_size=_AHEAD * batch_size,
         )
-        numbers = grain.MapDataset.range(start, stop)
-        batches = iter(
-            numbers.map(read).to_iter_dataset(options).batch(batch_size)
-        )
-        try:
-            yield from batches
-        finally:
-            batches.close()
+        images = grain.MapDataset.range(start, stop).map(read)
+        yield from images.to_iter_dataset(options).batch(batch_size)
 
     size = batch_size if stop == _ENDLESS else None
     return tf.data.Dataset.from_generator(
@@ -92,3 +87,14 @@ def _dataset(
             (size, *images.shape[1:]), images.reader.dtype
         ),
     )
+
+
+def _import_grain() -> Any:
+    """Imports Grain, which takes a third of a second and warns of no JAX."""
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        import grain
+    finally:
+        logging.set_verbosity(level)
+    return grain

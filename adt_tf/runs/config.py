@@ -77,7 +77,8 @@ class Config:
         0, "Hold n examples out of the training set.", at_least=0
     )
     augment: bool | None = flag(
-        None, "Random crops and flips (default: for CIFAR only)."
+        None,
+        "Random crops and flips (default: for CIFAR, and with --crop=resized).",
     )
     crop: str = flag(
         "shift",

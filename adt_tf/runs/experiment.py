@@ -155,6 +155,7 @@ class Experiment:
         augment = config.augment
         if augment is None:
             augment = data.default_augment(config.dataset)
+            augment = augment or config.crop != "shift"
         return cls(
             trainer,
             train_data,

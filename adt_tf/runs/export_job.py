@@ -63,7 +63,7 @@ def export(
             "What is exported must be a Keras model. Received: a SavedModel, "
             "which need not be exported again."
         )
-    images = data.as_arrays(test)[0][:_IMAGES]
+    images = data.as_examples(test)[0][:_IMAGES]
     runtimes.check_names(formats)
     num_classes = checks.num_classes(classifier) or test.num_classes
     class_names = test.class_names
@@ -120,7 +120,7 @@ def export(
 
 def _spread(train: data.ImageData) -> np.ndarray:
     """Returns images from all over a data set, which may be in order."""
-    images = data.as_arrays(train)[0]
+    images = data.as_examples(train)[0]
     count = min(_CALIBRATION, len(images))
     return images[np.linspace(0, len(images) - 1, count).astype(int)]
 
