@@ -7,8 +7,8 @@
 
 It becomes the next version, 1/, 2/ and so on, in DIR/saved_model, or beside
 the model, unless --output says otherwise: a base path of TensorFlow Serving.
-It is loaded in a process of its own, without adt_tf, and must give the same logits
-for the test images. robustness.json, README.md (a model card) and
+It is loaded in a process of its own, without adt_tf, and must give the same
+logits for the test images. robustness.json, README.md (a model card) and
 robustbench.json say what adt-evaluate has measured.
 """
 
