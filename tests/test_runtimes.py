@@ -13,6 +13,7 @@ from adt_tf import data
 from adt_tf.runs import artifact_job
 from adt_tf.serving import artifact, runtimes
 from tests.support import in_process
+from tests.support.models import make_linear, predicted
 
 PACKAGES = {
     "onnx": ("tf2onnx", "onnxruntime"),
@@ -111,18 +112,20 @@ def test_an_artefact_has_its_logits_and_its_sources_gradient(
 
 def test_the_cost_of_a_file_without_a_cost_is_0(tmp_path):
     """A SavedModel of the source itself is the degenerate limit."""
-    source = adt_tf.from_preset("digits_small_cnn_adt_exp")
+    source = make_linear((8, 8, 1), 10)
+    x = np.random.default_rng(0).uniform(size=(40, 8, 8, 1))
+    y = predicted(source, x.astype("float32"))
+    np.savez(tmp_path / "mine.npz", x_test=x, y_test=y)
     source.save(tmp_path / "source.keras")
     adt_tf.export(source, tmp_path / "served")
     done = in_process.run(
         "evaluate",
         f"--artifact={tmp_path}/served",
         f"--source={tmp_path}/source.keras",
-        "--dataset=digits",
-        "--epsilon=0.15",
+        f"--dataset={tmp_path}/mine.npz",
+        "--epsilon=0.02",
         "--attacks=fgsm,square-10",
         "--independent",
-        "--test_examples=40",
     )
     assert done.returncode == 0, done.stderr
     values = json.loads((tmp_path / "source-artifact-served.json").read_text())

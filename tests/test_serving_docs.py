@@ -2,12 +2,15 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import functools
 import io
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -139,8 +142,12 @@ def server(folder, tmp_path_factory):
             pytest.fail((folder / "server.log").read_text()[-2000:])
         yield f"http://127.0.0.1:{port}/v1/models/digits:predict"
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        # Its workers are processes of their own, in the same group.
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=15)
 
 
 def client():

@@ -26,7 +26,7 @@ from collections.abc import Callable
 import keras
 
 from adt_tf import files
-from adt_tf.serving import saved_model, warmup
+from adt_tf.serving import saved_model
 
 
 def write(
@@ -54,6 +54,9 @@ def write(
     Returns:
         The directory of the version.
     """
+    # Whoever only reads a bundle does without TensorFlow Serving's messages.
+    from adt_tf.serving import warmup
+
     path = pathlib.Path(path)
     _refuse_others(path)
     while True:
