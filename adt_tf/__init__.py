@@ -13,8 +13,9 @@
     adt_tf.export(classifier, "saved_model")
 
 The parts, in the order in which they build on each other: `threat_models`,
-`distributions`, `objectives`, `step_rules`, `attacks`, `losses`, `trainer`,
-`methods`; beside them `networks`, `data`, `optimizers`, `callbacks`,
+`distributions`, `objectives`, `step_rules`, `attacks`, `losses`,
+`outer_steps`, `averaging`, `trainer`, `methods`; beside them `networks`,
+`data`, `optimizers`, `schedules`, `callbacks`,
 `evaluation`, `linting`, `analysis`, `serving`, `runs`, `report` and
 `reproduction`.
 
@@ -47,10 +48,16 @@ if TYPE_CHECKING:
         threat_models,
     )
     from adt_tf import (
+        averaging as averaging,
+    )
+    from adt_tf import (
         evaluation as evaluation,
     )
     from adt_tf import (
         linting as linting,
+    )
+    from adt_tf import (
+        outer_steps as outer_steps,
     )
     from adt_tf import (
         report as report,
@@ -60,6 +67,9 @@ if TYPE_CHECKING:
     )
     from adt_tf import (
         runs as runs,
+    )
+    from adt_tf import (
+        schedules as schedules,
     )
     from adt_tf import (
         serving as serving,
@@ -123,11 +133,14 @@ _HOMES = {
 # Modules that are no part of `from adt_tf import *`.
 _MODULES = (
     "analysis",
+    "averaging",
     "evaluation",
     "linting",
+    "outer_steps",
     "report",
     "reproduction",
     "runs",
+    "schedules",
     "serving",
     "trainer",
 )

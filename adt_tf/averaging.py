@@ -39,6 +39,7 @@ class WeightAverage(Configured):
     def __init__(self, momentum: float = 0.999):
         self.momentum = arguments.number_between(0, 1, "[)", momentum=momentum)
         self.variables: list[tf.Variable] = []
+        self._classifier: keras.Model | None = None
         self._weights: list[Any] = []
 
     def build(self, classifier: keras.Model) -> None:
@@ -47,8 +48,14 @@ class WeightAverage(Configured):
         Args:
             classifier: Model that has its weights.
         """
-        if self.variables:
+        if self._classifier is classifier:
             return
+        if self._classifier is not None:
+            raise ValueError(
+                "An average belongs to one classifier, and this one has one: "
+                "give each trainer a `WeightAverage(...)` of its own."
+            )
+        self._classifier = classifier
         with tf.init_scope():
             self._weights = [
                 weight

@@ -137,3 +137,10 @@ def test_the_callback_needs_an_average(images):
         make_trainer(None).fit(
             *images, verbose=0, callbacks=[callbacks.AveragedWeights()]
         )
+
+
+def test_an_average_belongs_to_one_classifier():
+    average = WeightAverage(0.9)
+    average.build(make_convolutional())
+    with pytest.raises(ValueError, match="belongs to one classifier"):
+        average.build(make_convolutional())

@@ -127,6 +127,22 @@ def test_two_devices_give_the_weights_of_one_for_every_method(method, tmp_path):
 
 
 @pytest.mark.slow
+def test_two_devices_with_the_modern_recipe(tmp_path):
+    """Weights perturbed alike on both, an average of both, mixed labels."""
+    flags = [
+        *SHORT,
+        "--method=at_pgd",
+        *SMALL["at_pgd"],
+        "--awp_size=0.01",
+        "--ema_momentum=0.9",
+        "--cutmix=0.5",
+        "--label_smoothing=0.1",
+        "--activation=silu",
+    ]
+    assert run_mirrored(tmp_path, flags) < 5e-6
+
+
+@pytest.mark.slow
 def test_two_devices_in_mixed_precision(tmp_path):
     """In methods without Adam, which makes whole steps of rounding errors."""
     flags = [*SHORT, "--method=at_pgd", *SMALL["at_pgd"]]

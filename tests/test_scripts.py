@@ -112,6 +112,7 @@ LONGER = [
     *("--method=at_pgd", "--num_steps=2", "--epsilon=0.15", "--augment"),
     *("--train_examples=64", "--validation_examples=32", "--batch_size=32"),
     *("--drop_after=3", "--keep_best", "--checkpoint_steps=1"),
+    "--ema_momentum=0.9",
 ]
 
 

@@ -187,6 +187,8 @@ def duration(seconds: float) -> str:
 
 def _step_key(config: Config) -> str:
     values = {name: getattr(config, name) for name in _OF_A_STEP}
+    # Another pass, of the perturbed weights.
+    values["awp_size"] = config.awp_size or None
     return " ".join(
         # TRADES' loss costs the same with any weight.
         name if name == "beta" else f"{name}={value}"
