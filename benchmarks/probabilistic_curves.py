@@ -1,7 +1,6 @@
 """Probabilistic robustness of the digits' presets, as a table.
 
-    python benchmarks/probabilistic_curves.py --examples=150 \
-        --output=build/curves
+    python benchmarks/probabilistic_curves.py --examples=150
 
 Standard, AT-PGD, ADT-EXP and ADT-EXP-AM on the first test images: PR(rho) from
 uniform noise to the worst case, with the time that sampling took beside that of
@@ -27,7 +26,8 @@ def main(_):
     from adt_tf.evaluation import ProbabilisticReport
     from adt_tf.json_files import read_json, write_json
 
-    test = data.load("digits", split="test").take(EXAMPLES.value)
+    x, y = data.as_arrays(data.load("digits", split="test"))
+    test = x[: EXAMPLES.value], y[: EXAMPLES.value]
     folder = pathlib.Path(OUTPUT.value)
     folder.mkdir(parents=True, exist_ok=True)
     for method in METHODS.value:

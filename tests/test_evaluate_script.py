@@ -163,6 +163,65 @@ def test_an_evaluation_cleans_up_in_a_workdir_only(tmp_path):
     assert len(list((tmp_path / "mine").glob(".adt_tf*"))) == 1
 
 
+def test_distributions_are_sampled(case, tmp_path):
+    output = tmp_path / "evaluation-probabilistic.json"
+    done = run(
+        "evaluate",
+        *arguments(case, "--distributions=uniform,exp@0.1", "--attacks=fgsm"),
+        "--max_samples=32",
+        "--test_examples=10",
+        f"--output={output}",
+    )
+    values = evaluation_files.read(output)
+    report = values["probabilistic"]
+    assert list(report.failures) == ["uniform", "EXP-20 at 0.1"]
+    assert values["distributions"] == ["uniform", "exp@0.1"]
+    assert (report.samples["uniform"] == 32).all()
+    fooled = np.any([f > 0 for f in report.failures.values()], axis=0)
+    assert not (report.report.robust & fooled).any()
+    assert "PR(0.001)" in done.stdout
+    header = output.with_suffix(".csv").read_text().splitlines()[0]
+    assert header.endswith("failures of uniform,failures of EXP-20 at 0.1")
+    assert "PR(0) = A_rob" in output.with_suffix(".md").read_text()
+    refused = in_process.run(
+        "evaluate",
+        *arguments(case, "--distributions=uniform@0.1", "--attacks=fgsm"),
+        f"--output={tmp_path / 'other.json'}",
+    )
+    assert refused.returncode == 1 and "exp@0.01" in refused.stderr
+
+
+@pytest.mark.slow
+def test_samples_killed_go_on_and_end_the_same(case, tmp_path):
+    def command(folder):
+        return [
+            "evaluate",
+            *arguments(case, "--distributions=exp@1,uniform", "--attacks=fgsm"),
+            "--max_samples=8192",
+            f"--output={tmp_path / folder / 'result.json'}",
+        ]
+
+    run(*command("whole"))
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    process = start(*command("killed"))
+    while not list(folder.glob("unfinished-failures-*.npz")):
+        assert process.is_alive()
+        time.sleep(0.1)
+    process.kill()
+    process.join()
+    assert not (folder / "result.json").exists()
+    done = run(*command("killed"))
+    assert "Going on with samples that were interrupted" in done.stdout
+    assert not list(folder.glob("unfinished-*"))
+    whole, killed = (
+        json.loads((tmp_path / name / "result.json").read_text())
+        for name in ("whole", "killed")
+    )
+    assert killed["probabilistic"] == whole["probabilistic"]
+    assert killed["outcomes"] == whole["outcomes"]
+
+
 @pytest.mark.parametrize("path", PROTOCOLS, ids=lambda path: path.stem)
 def test_protocols_build(path):
     names = dict(

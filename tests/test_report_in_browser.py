@@ -160,3 +160,38 @@ def test_paper_shows_what_is_folded_away(tab, tmp_path):
         "[...document.querySelectorAll('details')].every(d => d.open)"
     )
     assert tab.messages == []
+
+
+@browser.needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page_shows_the_curves_from_noise_to_the_worst_case(
+    chromium, tmp_path, width
+):
+    workdirs = [
+        make_workdir(
+            tmp_path / f"run{i}",
+            name,
+            probabilistic={
+                "thresholds": [0.01, 0.1],
+                "max_samples": 512,
+                "confidence": 0.99,
+                "failures": {"FGSM": "0 " * 16 + "9 40 60 " + "32"},
+                "samples": {"FGSM": "512 " * 18 + "128 32"},
+            },
+        )
+        for i, name in enumerate(NAMES[:1] * 2)
+    ]
+    path = tmp_path / "index.html"
+    text = render_page(evaluated_runs.read_runs(workdirs))
+    path.write_text(text, encoding="utf-8")
+    with browser.open_page(chromium, path, width=width) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        charts = "document.querySelectorAll('#probability svg.chart').length"
+        assert tab.evaluate(charts) == 2
+        cells = (
+            "[...document.querySelectorAll('table.probabilistic tbody tr')]"
+            ".map(row => [...row.querySelectorAll('b')]"
+            ".map(cell => cell.textContent))"
+        )
+        assert tab.evaluate(cells) == [["80.0", "90.0"]] * 2
+        assert tab.messages == []

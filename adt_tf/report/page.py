@@ -27,6 +27,7 @@ from adt_tf.report import (
     image_section,
     inline_images,
     origin_sections,
+    probabilistic_section,
     svg_charts,
     wording,
 )
@@ -85,6 +86,7 @@ def render(
             comparison=accuracy_sections.comparison(runs),
             attack_chart=accuracy_sections.attack_chart(runs),
             sweep=sweep,
+            probabilistic=probabilistic_section.probabilistic(runs),
             training_charts=curve_sections.training_charts(runs),
             images=image_section.image_grid(runs, images),
             analyses=analyses,

@@ -34,6 +34,13 @@ def attack(x=GOOD[0], y=GOOD[1], classifier=None, **arguments):
     return chosen(classifier or make_convolutional(), x, y, **arguments)
 
 
+def probabilistic(**arguments):
+    arguments = {"distributions": 0.1, **arguments}
+    return adt_tf.evaluate_probabilistic(
+        make_convolutional(), GOOD, verbose=False, **arguments
+    )
+
+
 def labels(values):
     return data.validate_labels(values, 3, num_examples=3)
 
@@ -439,5 +446,37 @@ ROWS = {
     "a report on a path for a protocol": (
         lambda f: report.write([f / "run"], f / "new", protocol="../../x"),
         "must be a name, not a path",
+    ),
+    "a family that is not there": (
+        lambda _: attacks.exp(0.1, family="cauchy"),
+        "family='cauchy'",
+    ),
+    "a mixture of no component": (
+        lambda _: attacks.exp(0.1, family="mixture-0"),
+        "num_components=0",
+    ),
+    "the Gaussian's entropy of a mixture": (
+        lambda _: attacks.exp(0.1, family="mixture", entropy="gaussian"),
+        "entropy='gaussian'",
+    ),
+    "a negative temperature": (
+        lambda _: attacks.langevin(0.1, temperature=-1.0),
+        "temperature=-1.0",
+    ),
+    "more points than steps of a chain": (
+        lambda _: attacks.langevin(0.1, num_steps=2, num_points=3),
+        "num_points=3",
+    ),
+    "no distributions to sample": (
+        lambda _: probabilistic(distributions=[]),
+        "distributions=\\[\\]",
+    ),
+    "a threshold of 0": (
+        lambda _: probabilistic(thresholds=[0.0]),
+        "thresholds=0.0",
+    ),
+    "samples that are no multiple of 32": (
+        lambda _: probabilistic(max_samples=100),
+        "multiple of 32",
     ),
 }
