@@ -16,6 +16,8 @@ QUICKSTART := build/quickstart
 # Other libraries to compare with, in an environment of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
+JAX := .venv-jax
+JAX_STAMP := $(JAX)/.installed
 BENCHMARKS := training_speed evaluation_speed step_time method_time resources
 
 # Read when TensorFlow is imported: fewer log lines, and oneDNN's fast
@@ -65,7 +67,7 @@ format: $(STAMP) ## sort imports, fix what can be fixed, format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(STAMP) $(PEERS_STAMP) ## time, memory and start-up beside PyTorch: build/bench.json
+bench: $(STAMP) $(PEERS_STAMP) $(JAX_STAMP) ## time, memory and start-up beside PyTorch: build/bench.json
 	rm -rf build/bench
 	for script in $(BENCHMARKS); do \
 	  $(PY) benchmarks/$$script.py || exit 1; done
@@ -90,6 +92,12 @@ $(PEERS_STAMP): benchmarks/peers/requirements.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps -r $<
 	@touch $@
+
+# Where JAX cannot be had, its rows are left out.
+$(JAX_STAMP): benchmarks/peers/requirements-jax.txt
+	-$(PYTHON) -m venv --clear $(JAX) && \
+	  $(JAX)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps -r $< && touch $@ || rm -rf $(JAX)
 
 # The marker stands while packages are being installed and becomes the stamp at
 # the end, so an interrupted installation starts over with an empty .venv.

@@ -24,6 +24,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "build" / "bench"
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+JAX_PYTHON = ROOT / ".venv-jax" / "bin" / "python"
 
 INPUT_SHAPE = (32, 32, 3)
 EPSILON = 8 / 255
@@ -138,18 +139,26 @@ class Peer:
     """A process of benchmarks/peers/worker.py that does a piece of work.
 
     Args:
-        **fields: The task, as worker.py describes it.
+        python: The interpreter of its environment.
+        script: Another script of benchmarks/peers with the same answers.
+        **fields: The task, as the script describes it.
     """
 
-    def __init__(self, **fields: Any):
-        if not PEERS_PYTHON.exists():
+    def __init__(
+        self,
+        *,
+        python: pathlib.Path = PEERS_PYTHON,
+        script: str = "worker.py",
+        **fields: Any,
+    ):
+        if not python.exists():
             raise FileNotFoundError(
-                f"There is no {PEERS_PYTHON.relative_to(ROOT)}: run `make "
-                "bench`, which makes it, or see benchmarks/peers/"
-                "requirements.txt."
+                f"There is no {python.relative_to(ROOT)}: run `make "
+                "bench`, which makes it, or see the requirements in "
+                "benchmarks/peers."
             )
         self._process = subprocess.Popen(
-            [PEERS_PYTHON, ROOT / "benchmarks" / "peers" / "worker.py"],
+            [python, ROOT / "benchmarks" / "peers" / script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -158,7 +167,11 @@ class Peer:
 
     def run(self) -> float:
         """Does the work once and returns its own seconds."""
-        return float(self._ask({"run": True})["seconds"])
+        return float(self.answer()["seconds"])
+
+    def answer(self) -> dict[str, Any]:
+        """Does the work once and returns all that is said of it."""
+        return self._ask({"run": True})
 
     def close(self) -> None:
         """Ends the process."""
@@ -184,10 +197,30 @@ def batch_of(size: int) -> tuple[Any, Any]:
     return x, generator.integers(0, 10, size).astype("int32")
 
 
-def trainer_of(method: str, network: str, **arguments: Any) -> Any:
-    """Returns a compiled trainer whose weights hardly move."""
+def trainer_of(
+    method: str,
+    network: str,
+    *,
+    search_precision: str | None = None,
+    **arguments: Any,
+) -> Any:
+    """Returns a compiled trainer whose weights hardly move.
+
+    Args:
+        method: Name of the method.
+        network: Name of the network.
+        search_precision: "auto" for what a run here is given where it says
+            nothing; None for float32, or what the method has no word for.
+        **arguments: Arguments of the method.
+    """
     import adt_tf
 
+    if search_precision and "search_precision" in adt_tf.methods.arguments(
+        method
+    ):
+        arguments["search_precision"] = adt_tf.precision.of_search(
+            search_precision, adt_tf.networks.get(network)
+        )
     if "input_shape" in adt_tf.methods.arguments(method):
         arguments = {"input_shape": INPUT_SHAPE, **arguments}
     parts = adt_tf.methods.get(method, epsilon=EPSILON, **arguments)

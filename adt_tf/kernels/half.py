@@ -56,6 +56,7 @@ def block(classifier: Any) -> contextlib.AbstractContextManager[None]:
             f"classifier={classifier}"
         )
     calls = {layer: _call(layer) for layer in inner}
+    calls |= {layer: _cast_behind(layer) for layer in _first(classifier)}
     for normalization, activation in _pairs(classifier, inner):
         calls[normalization] = tf.identity
         calls[activation] = _affine(normalization, relu=True)
@@ -87,6 +88,28 @@ def inner_layers(model: Any) -> list[keras.layers.Layer]:
     ]
     # A model that is used twice is there twice.
     return list({id(layer): layer for layer in found}.values())
+
+
+def _first(model: Any) -> list[keras.layers.Conv2D]:
+    """Returns the convolutions that no layer with weights comes before."""
+    after: set[int] = set()
+    found = []
+    for operation, inputs, outputs in _operations(model):
+        if not after & inputs and type(operation) is layers.Conv2D:
+            found.append(operation)
+        if _has_weights(operation) or after & inputs:
+            after |= outputs
+    return [layer for layer in found if _has_form(layer)]
+
+
+def _cast_behind(layer: keras.layers.Conv2D) -> Callable:
+    """Runs a layer as it is, its outputs cast once for all that read them."""
+
+    def call(inputs):
+        return tf.cast(layer(inputs, training=False), DTYPE)
+
+    call.takes = layer.compute_dtype
+    return call
 
 
 def multiplications(model: Any) -> int:

@@ -77,8 +77,9 @@ def twin(model: Any, calls: Calls, *, dtype: str | None = None) -> Any:
         model: Classifier or other network, which stays as it is.
         calls: For some of its layers of one argument, a function of that
             argument.
-        dtype: The dtype in which the functions get it; None for that in which
-            the layer computes.
+        dtype: The dtype in which the functions get it, unless one has another
+            as its attribute `takes`; None for that in which the layer
+            computes.
 
     Returns:
         A model that is called as `model` is, with the same result where the
@@ -92,7 +93,9 @@ def twin(model: Any, calls: Calls, *, dtype: str | None = None) -> Any:
 
     def stand_in(operation):
         if operation in calls:
-            return _Replaced(operation, calls[operation], dtype)
+            function = calls[operation]
+            taken = getattr(function, "takes", dtype)
+            return _Replaced(operation, function, taken)
         inner = twin(operation, calls, dtype=dtype)
         if inner is not operation:
             return inner

@@ -37,6 +37,8 @@ class Settings:
         learning_rate: Of the classifier. The default leaves it as it is, so
             that every round of a timing has the same work to do.
         samples: "batched" or "one_by_one"; the tuned ADT-EXP only.
+        compile: Mode of torch.compile for every network, or "none".
+        bfloat16: Whether networks run in bfloat16 autocast.
     """
 
     input_shape: tuple[int, int, int] = (32, 32, 3)
@@ -47,6 +49,31 @@ class Settings:
     width_factor: float = 1.0
     learning_rate: float = 1e-6
     samples: str = "one_by_one"
+    compile: str = "none"
+    bfloat16: bool = False
+
+
+class Autocast(nn.Module):
+    """A network in bfloat16 where torch thinks it safe; outputs in float32."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, *inputs):
+        """Runs the network in the block."""
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = self.network(*inputs)
+        return outputs.float()
+
+
+def prepared(network: nn.Module, settings: Settings) -> nn.Module:
+    """Returns a network in bfloat16 and compiled, where that is asked for."""
+    if settings.bfloat16:
+        network = Autocast(network)
+    if settings.compile == "none":
+        return network
+    return torch.compile(network, mode=settings.compile)
 
 
 def classifier_optimizer(
@@ -69,11 +96,12 @@ def attack_optimizer(*networks: nn.Module) -> torch.optim.Optimizer:
 
 def attack_network(name: str, settings: Settings) -> nn.Module:
     """Returns a generator or q, in training mode."""
-    return twins.build(
+    network = twins.build(
         name,
         input_shape=settings.input_shape,
         width_factor=settings.width_factor,
-    ).train()
+    )
+    return prepared(network, settings).train()
 
 
 def perturb(

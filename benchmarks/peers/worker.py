@@ -24,13 +24,17 @@ of "pgd": library ("foolbox", "art" or "torchattacks"), steps (20), frozen
 (true: no weight gradients), channels_last; of "train": method ("at_pgd",
 "adt_exp", "adt_exp_am" or "adt_imp_am"), variant ("released" or "tuned"), k
 (5), T (7), width_factor (1.0), learning_rate (1e-6), samples ("batched" or
-"one_by_one"; the tuned ADT-EXP). Where channels_last or samples is not given,
-preparing tries both and keeps the faster. An error is answered by {"error":
-"..."}.
+"one_by_one"; the tuned ADT-EXP), compile ("none", "default", "max-autotune"
+or "best", the faster of the two), bfloat16 (false: no autocast). Where
+channels_last or samples is not given, preparing tries both and keeps the
+faster. "attack" runs an attack of libraries.py by its name (attack,
+"torchattacks/autoattack") and also answers how many images stand. Every answer
+has the processor's seconds as well. An error is answered by {"error": "..."}.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -46,8 +50,10 @@ _COMMON |= {"seed", "weights"}
 _OF_TASK = {
     "pgd": {"library", "steps", "frozen", "channels_last"},
     "train": {"method", "variant", "k", "T", "width_factor"}
-    | {"learning_rate", "samples"},
+    | {"learning_rate", "samples", "compile", "bfloat16"},
+    "attack": {"attack"},
 }
+_MODES = ["default", "max-autotune"]
 
 
 def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
@@ -63,24 +69,28 @@ def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
         raise ValueError(f"Task {task!r} has no field {', '.join(unknown)}.")
     torch.set_num_threads(fields.get("threads", 2))
     images, labels = _data(fields)
+    if task == "attack":
+        return _attack(fields, images, labels), {}, len(images)
     if task == "pgd":
-        name, choices = "channels_last", [False, True]
-        build = _pgd
+        build, open_fields = _pgd, {"channels_last": [False, True]}
     else:
-        name, choices = "samples", ["batched", "one_by_one"]
-        build = _train
+        build, open_fields = _train, {"samples": ["batched", "one_by_one"]}
         if (fields.get("method"), fields.get("variant")) != (
             "adt_exp",
             "tuned",
         ):
-            choices = ["one_by_one"]
-    if name in fields:
-        choices = [fields[name]]
-    candidates = [
-        build(fields | {name: choice}, images, labels) for choice in choices
+            open_fields = {"samples": ["one_by_one"]}
+    open_fields = {n: c for n, c in open_fields.items() if n not in fields}
+    if fields.get("compile") == "best":
+        open_fields["compile"] = _MODES
+    choices = [
+        dict(zip(open_fields, values, strict=True))
+        for values in itertools.product(*open_fields.values())
     ]
+    candidates = [build(fields | choice, images, labels) for choice in choices]
     index = _fastest(candidates)
-    return candidates[index], {name: choices[index]}, len(images)
+    given = {n: fields[n] for n in ("samples", "compile") if n in fields}
+    return candidates[index], given | choices[index], len(images)
 
 
 def _data(fields):
@@ -129,6 +139,27 @@ def _pgd(fields, images, labels):
     return lambda: attack(images, labels)
 
 
+def _attack(fields, images, labels):
+    import libraries
+
+    network = _network(fields).requires_grad_(False)
+    attack = libraries.get(
+        fields["attack"],
+        network,
+        shape=images.shape[1:],
+        epsilon=fields.get("epsilon", 8 / 255),
+        num_classes=network.logits.out_features,
+        seed=fields.get("seed", 0),
+    )
+
+    def work():
+        x_adv = attack(images, labels)
+        with torch.inference_mode():
+            return int((network(x_adv).argmax(1) == labels).sum())
+
+    return work
+
+
 def _train(fields, images, labels):
     import released
     import tuned
@@ -143,12 +174,14 @@ def _train(fields, images, labels):
         )
     renamed = {"k": "num_samples", "T": "num_steps"}
     taken = {"k", "T", "epsilon", "width_factor", "learning_rate", "samples"}
+    taken |= {"compile", "bfloat16"}
     _, channels, height, width = images.shape
     settings = released.Settings(
         input_shape=(height, width, channels),
         **{renamed.get(n, n): fields[n] for n in taken & set(fields)},
     )
-    step = variants[variant][method](_network(fields), settings)
+    network = released.prepared(_network(fields), settings)
+    step = variants[variant][method](network, settings)
     return lambda: step(images, labels)
 
 
@@ -184,7 +217,14 @@ def main() -> None:
             if fields == {"run": True}:
                 if work is None:
                     raise ValueError("Nothing is prepared: send a task first.")
-                answer = {"seconds": timed(work), "images": images}
+                cpu, begin = time.process_time(), time.perf_counter()
+                result = work()
+                answer = {
+                    "seconds": time.perf_counter() - begin,
+                    "cpu_seconds": time.process_time() - cpu,
+                    "images": images,
+                    "standing": result if isinstance(result, int) else None,
+                }
             else:
                 work, chosen, images = prepare(fields)
                 answer = {"ready": True, "chosen": chosen}

@@ -62,6 +62,14 @@ ROWS = {
         [*TRAIN, "--drop_after=2,1"],
         "increasing numbers of epochs",
     ),
+    "two half formats": (
+        [
+            *TRAIN,
+            "--search_precision=bfloat16",
+            "--precision=mixed_float16",
+        ],
+        "does not go with --precision=mixed_float16",
+    ),
     "a step of size 0": (
         [*TRAIN, "--step_size=0"],
         "--step_size must be above 0",
