@@ -39,7 +39,7 @@ def load(
     Args:
         path: An .xml file, with a .bin beside it.
     """
-    # By default a CPU that has bfloat16 computes in it: errors of 1 %.
+    # By default a CPU that has bfloat16 computes in it.
     compiled = openvino.Core().compile_model(
         path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
     )
