@@ -323,7 +323,7 @@ def test_without_gradients_an_attack_is_blind_not_broken(name, images):
 
 
 def test_returns_a_tfp_distribution(attack, convolutional, images):
-    if attack.name == "IMP-AM":
+    if attack.name.startswith("IMP-AM"):
         with pytest.raises(ValueError, match="has no density"):
             attack.distribution(convolutional, *images)
         return
