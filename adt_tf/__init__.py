@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         save_to_preset,
     )
     from adt_tf.serving.saved_model import export
-    from adt_tf.trainer import AdversarialTrainer
+    from adt_tf.training import AdversarialTrainer
 
     __version__: str
 
@@ -118,7 +118,7 @@ __all__ = [
 ]
 # Where the names that are no modules come from.
 _HOMES = {
-    "AdversarialTrainer": "trainer",
+    "AdversarialTrainer": "training",
     "as_classifier": "networks",
     "evaluate": "evaluation",
     "evaluate_probabilistic": "evaluation",
@@ -133,16 +133,14 @@ _HOMES = {
 # Modules that are no part of `from adt_tf import *`.
 _MODULES = (
     "analysis",
-    "averaging",
     "evaluation",
     "linting",
-    "outer_steps",
     "report",
     "reproduction",
     "runs",
     "schedules",
     "serving",
-    "trainer",
+    "training",
 )
 
 

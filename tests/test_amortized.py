@@ -9,6 +9,7 @@ from adt_tf.data import ImageData
 from adt_tf.distributions import Implicit
 from adt_tf.runs import evaluation_job
 from adt_tf.threat_models import Linf
+from adt_tf.training import trainer as trainer_module
 from tests.support.graphs import reachable_kinds
 from tests.support.models import make_convolutional, make_linear, predicted
 
@@ -68,7 +69,7 @@ def test_networks_ascend_the_scalar(name, images):
         attack.entropy_weight = 0.5
     trainer = make_trainer(attack, attack_rate=1e-3)
     x, y = map(tf.constant, images)
-    seed = seeds.fold(seeds.fold(seeds.make(0), adt_tf.trainer._TRAIN), 0)
+    seed = seeds.fold(seeds.fold(seeds.make(0), trainer_module._TRAIN), 0)
     solution = trainer._solve(trainer.attack, x, y, seed)
 
     def scalar():
@@ -161,9 +162,9 @@ def test_hinge_moves_the_posterior_as_computed_by_hand(push, images):
     attack = attacks.imp_am(EPSILON, entropy_threshold=0.0, **SMALL)
     trainer = make_trainer(attack, attack_rate=1.0)
     generator, posterior = attack.networks
-    seed = seeds.fold(seeds.fold(seeds.make(0), adt_tf.trainer._TRAIN), 0)
+    seed = seeds.fold(seeds.fold(seeds.make(0), trainer_module._TRAIN), 0)
     solution = attack.solve(trainer.classifier, x, y, seed=seed)
-    z = attack.family.noise(x, 1, seeds.fold(seed, adt_tf.trainer._SAMPLE))
+    z = attack.family.noise(x, 1, seeds.fold(seed, trainer_module._SAMPLE))
     z = z.numpy()[:, 0].astype("float64")
     direction = generator([solution, tf.constant(z, tf.float32)], training=True)
     heads = posterior(direction, training=True).numpy().astype("float64")
@@ -171,7 +172,7 @@ def test_hinge_moves_the_posterior_as_computed_by_hand(push, images):
         x,
         solution,
         num_samples=1,
-        seed=seeds.fold(seed, adt_tf.trainer._SAMPLE),
+        seed=seeds.fold(seed, trainer_module._SAMPLE),
         training=True,
     ).entropy.numpy()
     # Some examples are beyond the threshold, whatever the mean is.

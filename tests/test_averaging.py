@@ -6,7 +6,7 @@ import pytest
 
 import adt_tf
 from adt_tf import callbacks, methods
-from adt_tf.averaging import WeightAverage
+from adt_tf.training.averaging import WeightAverage
 from tests.support.models import make_convolutional
 
 

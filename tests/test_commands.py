@@ -241,7 +241,7 @@ def test_the_package_is_lazy_and_complete():
         "assert 'tensorflow' not in sys.modules\n"
         "assert callable(adt_tf.attacks.pgd)\n"
         "assert 'tensorflow' in sys.modules\n"
-        "assert adt_tf.trainer.AdversarialTrainer is "
+        "assert adt_tf.training.trainer.AdversarialTrainer is "
         "adt_tf.AdversarialTrainer\n"
         "for name in names:\n"
         "    assert getattr(adt_tf, name) is getattr(adt_tf, name), name\n"

@@ -22,7 +22,7 @@ from adt_tf import (
 from adt_tf.distributions import AmortizedFamily, Family
 from adt_tf.objectives import Objective
 from adt_tf.threat_models import ThreatModel
-from adt_tf.trainer import AdversarialTrainer
+from adt_tf.training.trainer import AdversarialTrainer
 from tests.support import graphs, tables
 from tests.support.models import make_convolutional
 

@@ -36,13 +36,7 @@ LAYERS = {
         "step_rules",
         "attacks",
         "losses",
-        "accuracy",
-        "saving",
-        "fitting",
-        "step_metrics",
-        "outer_steps",
-        "averaging",
-        "trainer",
+        "training",
         "methods",
     ),
     "judgement": ("evaluation", "linting", "analysis", "callbacks"),
@@ -121,5 +115,5 @@ def test_the_core_names_no_flag_file_or_path():
 
 def test_an_import_that_points_up_is_seen(tmp_path):
     path = tmp_path / "seeds.py"
-    path.write_text("def f():\n    from adt_tf import trainer\n")
-    assert imported_parts(path) == {"trainer"}
+    path.write_text("def f():\n    from adt_tf import training\n")
+    assert imported_parts(path) == {"training"}

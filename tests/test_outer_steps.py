@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import methods
-from adt_tf.outer_steps import AWP
+from adt_tf.training.outer_steps import AWP
 from tests.support import graphs
 from tests.support.models import make_convolutional, make_linear
 

@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 import adt_tf
-from adt_tf import attacks, losses, methods
+from adt_tf import attacks, losses, methods, seeds
+from adt_tf.training import trainer as trainer_module
 from tests.support.models import make_convolutional, predicted
 
 EPSILON = 0.1
@@ -77,7 +78,7 @@ def test_inner_problem_leaves_batch_norm_alone(images):
     classifier = make_convolutional()
     trainer = make_trainer(classifier)
     before = classifier.get_weights()
-    trainer._solve(trainer.attack, x, y, adt_tf.trainer.seeds.make(0))
+    trainer._solve(trainer.attack, x, y, seeds.make(0))
     for old, new in zip(before, classifier.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -114,9 +115,9 @@ def test_outer_gradient_is_that_of_the_adversarial_images(images):
     classifier, twin = make_convolutional(), make_convolutional()
     method = methods.at_pgd(EPSILON, num_steps=2)
     trainer = make_trainer(classifier, method)
-    seed = adt_tf.trainer.seeds.make(0)
-    seed = adt_tf.trainer.seeds.fold(seed, adt_tf.trainer._TRAIN)
-    seed = adt_tf.trainer.seeds.fold(seed, 0)
+    seed = seeds.make(0)
+    seed = seeds.fold(seed, trainer_module._TRAIN)
+    seed = seeds.fold(seed, 0)
     solution = trainer._solve(
         trainer.attack, tf.constant(x), tf.constant(y), seed
     )

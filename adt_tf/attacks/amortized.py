@@ -171,7 +171,7 @@ class Amortized(Attack):
             seed: Of the noise.
             verbose: As in `keras.Model.fit`.
         """
-        from adt_tf.trainer import AdversarialTrainer
+        from adt_tf.training.trainer import AdversarialTrainer
 
         if (
             isinstance(dataset, tf.data.Dataset)

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from adt_tf.averaging import WeightAverage
+from adt_tf.training.averaging import WeightAverage
 
 
 class AveragedWeights(keras.callbacks.Callback):

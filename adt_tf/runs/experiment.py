@@ -25,7 +25,7 @@ from adt_tf.runs.method_flags import takes
 from adt_tf.runs.training import train_to_the_end
 from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import Linf, ThreatModel
-from adt_tf.trainer import AdversarialTrainer
+from adt_tf.training.trainer import AdversarialTrainer
 
 # By --on_nonfinite.
 _MAX_ROLLBACKS = {"stop": 0, "rollback": 3}

@@ -7,12 +7,12 @@ from typing import Any
 import keras
 
 from adt_tf import data, losses, methods, schedules
-from adt_tf.averaging import WeightAverage
 from adt_tf.methods import Method
 from adt_tf.optimizers import SGD, innermost
-from adt_tf.outer_steps import AWP
 from adt_tf.runs.config import Config
 from adt_tf.threat_models import ThreatModel
+from adt_tf.training.averaging import WeightAverage
+from adt_tf.training.outer_steps import AWP
 
 
 def method(

@@ -24,7 +24,7 @@ from adt_tf import checks, data, files
 from adt_tf.checks import arguments
 from adt_tf.data.images import validate_class_names
 from adt_tf.serving import request_checks
-from adt_tf.trainer import AdversarialTrainer
+from adt_tf.training.trainer import AdversarialTrainer
 
 
 def export(

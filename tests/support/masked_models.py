@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from adt_tf import attacks, data
-from adt_tf.trainer import AdversarialTrainer
+from adt_tf.training.trainer import AdversarialTrainer
 
 layers = keras.layers
 EPSILON = 0.15

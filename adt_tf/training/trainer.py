@@ -18,16 +18,16 @@ import keras
 import tensorflow as tf
 
 from adt_tf import checks, losses, optimizers, replication, seeds
-from adt_tf.accuracy import Accuracy, as_metrics
 from adt_tf.attacks import Attack
 from adt_tf.attacks.base import use_xla
-from adt_tf.averaging import WeightAverage
 from adt_tf.checks.arguments import error
-from adt_tf.fitting import FittedModel, as_model
 from adt_tf.kernels import winograd
-from adt_tf.outer_steps import AWP, Descent
-from adt_tf.saving import SavedModel
-from adt_tf.step_metrics import MeasuredModel, make_trackers
+from adt_tf.training.accuracy import Accuracy, as_metrics
+from adt_tf.training.averaging import WeightAverage
+from adt_tf.training.fitting import FittedModel, as_model
+from adt_tf.training.outer_steps import AWP, Descent
+from adt_tf.training.saving import SavedModel
+from adt_tf.training.step_metrics import MeasuredModel, make_trackers
 
 # Streams of randomness that must not meet.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
@@ -73,7 +73,7 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         clip_images: Whether images that leave the bounds of the threat model,
             as augmentation may make them, are clipped rather than refused.
         outer_step: Where the weights' gradient is taken, of
-            `adt_tf.outer_steps`: `AWP(0.005)` perturbs them first.
+            `adt_tf.training`: `AWP(0.005)` perturbs them first.
         average: Moving average of the classifier's weights, or None;
             `callbacks.AveragedWeights` measures and keeps it.
     """
@@ -120,12 +120,12 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         outer_step = outer_step or Descent()
         if not callable(getattr(outer_step, "gradients", None)):
             raise error(
-                "be one of `adt_tf.outer_steps`, such as `AWP(0.005)`",
+                "be an outer step such as `adt_tf.training.AWP(0.005)`",
                 outer_step=outer_step,
             )
         if not isinstance(average, WeightAverage | None):
             raise error(
-                "be `adt_tf.averaging.WeightAverage(...)` or None",
+                "be `adt_tf.training.WeightAverage(...)` or None",
                 average=average,
             )
         checks.check_classifier(classifier)
