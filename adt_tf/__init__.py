@@ -48,16 +48,10 @@ if TYPE_CHECKING:
         threat_models,
     )
     from adt_tf import (
-        averaging as averaging,
-    )
-    from adt_tf import (
         evaluation as evaluation,
     )
     from adt_tf import (
         linting as linting,
-    )
-    from adt_tf import (
-        outer_steps as outer_steps,
     )
     from adt_tf import (
         report as report,
@@ -75,7 +69,7 @@ if TYPE_CHECKING:
         serving as serving,
     )
     from adt_tf import (
-        trainer as trainer,
+        training as training,
     )
     from adt_tf.evaluation import evaluate, evaluate_probabilistic
     from adt_tf.linting import lint

@@ -209,6 +209,7 @@ def mart(
     *,
     num_steps: int = 10,
     step_size: float | None = None,
+    search_precision: str = "float32",
     beta: float = 5.0,
 ) -> Method:
     """MART: AT-PGD that weighs misclassified images more.
@@ -216,7 +217,12 @@ def mart(
     Reference: Wang et al., Improving Adversarial Robustness Requires
     Revisiting Misclassified Examples, 2020.
     """
-    attack = attacks.pgd(epsilon, num_steps=num_steps, step_size=step_size)
+    attack = attacks.pgd(
+        epsilon,
+        num_steps=num_steps,
+        step_size=step_size,
+        search_precision=search_precision,
+    )
     return Method(attack, losses.mart(beta))
 
 

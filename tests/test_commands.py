@@ -80,7 +80,7 @@ def test_help_lists_the_flags_that_a_command_takes():
         assert label in helps["train"]
         is_shown = field.name in (
             ["dataset", "data_dir", "download", "norm", "epsilon", "seed"]
-            + ["image_size", "architecture"]
+            + ["image_size", "architecture", "stream"]
         )
         assert (label in helps["lint"]) == is_shown
     assert "--train_examples:" in helps["evaluate"]
@@ -180,10 +180,10 @@ def test_what_an_import_that_succeeds_says_is_not_told(tmp_path):
         "sys.modules['tensorflow'] = Any('tensorflow')\n"
         "sys.modules['tensorflow_probability'] = Any('tfp')\n"
         "import atexit\n"
-        "sys.modules['adt_tf.runs.experiment'] = None\n",
+        "sys.modules['adt_tf.networks'] = None\n",
     )
     assert code == 1 and "noise" not in told
-    assert "adt_tf.runs.experiment" in told
+    assert "adt_tf.networks" in told
 
 
 def wait_for(process, condition):

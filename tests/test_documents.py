@@ -21,6 +21,9 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: Documents whose Python another test runs, by that test.
 ELSEWHERE = {
+    "data.md": "test_streaming.py",
+    "finetune.md": "test_finetune.py",
+    "serving.md": "test_serving_docs.py",
     "own_norm.md": "test_own_norm.py",
     "keras.md": "test_keras_user.py",
 }
