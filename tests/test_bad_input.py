@@ -144,6 +144,7 @@ def markdown(folder):
 
     def row(kind, name, message):
         message = message.replace(str(folder), "DIR").replace("|", "\\|")
+        message = message.replace(str(pathlib.Path.cwd()), "DIR")
         message = message.replace(str(pathlib.Path.home()), "~")
         message = message.replace("<", "&lt;")
         return f"| {kind} | {name} | {message} |"
