@@ -89,8 +89,8 @@ scattering moves a batch as a whole: each image has the same share of the
 transport, and its weight counts in the outer loss alone.
 
 **Files.** `keras.models.load_model` reads a saved trainer after
-`from adt_tf import AdversarialTrainer`. A function of your own, such as an
-objective or a loss, can be saved if it is registered with
+`from adt_tf import AdversarialTrainer`. A function of your own, an objective or
+a loss, is saved by its name if it is registered with
 `keras.saving.register_keras_serializable`.
 
 All snippets begin with:
