@@ -1,8 +1,8 @@
 # `make` lists the targets. Every target that runs Python makes .venv first.
 
 PYTHON ?= python3
-# Extras of pyproject.toml to install: `make venv EXTRAS=dev,cuda` for a GPU.
-EXTRAS ?= dev
+# Extras of pyproject.toml to install: EXTRAS=dev,docs,cuda for a GPU.
+EXTRAS ?= dev,docs
 # Passed on to pytest: `make test ARGS="-x tests/test_losses.py"`.
 ARGS ?=
 # Test processes at once.
@@ -11,6 +11,7 @@ WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PINS := $(wildcard requirements*.txt)
 UNFINISHED := $(VENV)/.unfinished
 QUICKSTART := build/quickstart
 # Other libraries to compare with, in an environment of their own.
@@ -27,7 +28,7 @@ TF_ENABLE_ONEDNN_OPTS ?= 1
 export TF_CPP_MIN_LOG_LEVEL TF_ENABLE_ONEDNN_OPTS
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quickstart test test-slow tutorial lint format bench \
+.PHONY: help venv quickstart test test-slow tutorial docs lint format bench \
   presets build clean
 
 help: ## list the targets
@@ -59,9 +60,13 @@ test-slow: $(STAMP) ## run the tests that take minutes
 tutorial: $(STAMP) ## run docs/tutorial.ipynb and store its outputs
 	$(PY) -m tests.support.notebook docs/tutorial.ipynb
 
-lint: $(STAMP) ## check style and formatting, change nothing
+docs: $(STAMP) ## build the documentation site: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+lint: $(STAMP) ## check style, formatting and types, change nothing
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 format: $(STAMP) ## sort imports, fix what can be fixed, format
 	$(PY) -m ruff check --fix .
@@ -81,7 +86,8 @@ build: $(STAMP) ## build the source archive and the wheel into dist/
 	$(PY) -m build --no-isolation --outdir dist .
 
 clean: ## delete build products, results in build/ and caches; keeps .venv
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache \
+	  .hypothesis
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -print0 \
 	  | xargs -0 rm -rf
 
@@ -101,8 +107,7 @@ $(JAX_STAMP): benchmarks/peers/requirements-jax.txt
 
 # The marker stands while packages are being installed and becomes the stamp at
 # the end, so an interrupted installation starts over with an empty .venv.
-$(STAMP): requirements.txt requirements-dev.txt requirements-cuda.txt \
-    pyproject.toml
+$(STAMP): $(PINS) pyproject.toml
 	@if [ -e $(UNFINISHED) ] || \
 	    ! $(PY) -m pip --version >/dev/null 2>&1; then \
 	  $(PYTHON) -c 'import sys; \
@@ -122,6 +127,6 @@ $(STAMP): requirements.txt requirements-dev.txt requirements-cuda.txt \
 	@echo "Installing the pinned packages into $(VENV): 0.8 GB to download" \
 	  "the first time, 2.8 GB on disk, a few minutes ..."
 	@$(PY) -m pip install --quiet --disable-pip-version-check \
-	  --editable '.[$(EXTRAS)]'
+	  $(PINS:%=--constraint %) --editable '.[$(EXTRAS)]'
 	@mv $(UNFINISHED) $(STAMP)
 	@echo "$(VENV) is ready."

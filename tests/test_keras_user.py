@@ -65,25 +65,33 @@ def test_document_has_every_case():
     assert text == "\n".join(document()) + "\n"
 
 
-HEAD = """# What Keras accepts, a trainer accepts
+HEAD = """# Use your own Keras model
 
-An `AdversarialTrainer` is a Keras model. Each row below is a snippet that the
-tests run, and what it gives: the value of its last line, or the one line in
-which it is refused before the first step. The table is written by
-`python -m tests.test_keras_user > docs/keras.md`.
+An `AdversarialTrainer` wraps your classifier and is a Keras model itself, so
+`compile`, `fit`, callbacks, metrics and saving work as usual. The classifier
 
-Where the data hold classes, metrics and losses get classes; where they hold
-one-hot or soft labels, they get those. A weight of an example or of a class
-counts in the outer problem: an example with a weight of 2 is in the batch's
-mean twice. The inner problem solves each example by itself, so a weight
-changes nothing there. Feature scattering is the exception, for it moves a
-batch as a whole: each image has the same share of the transport, whatever its
-weight, and the weight counts in the outer loss alone.
+- takes images in [0, 1], [batch, height, width, channels], and returns logits
+  (no softmax). `adt_tf.as_classifier(model, pixels=(0, 255))` adds the scaling
+  and removes a softmax;
+- stays your own model: after `fit`, save or export `trainer.classifier`.
 
-A file is read by `keras.models.load_model` once `adt_tf.AdversarialTrainer` was
-named in that process, for instance `from adt_tf import AdversarialTrainer`. A
-function of your own, an objective or a loss, is saved by its name if it is
-registered with `keras.saving.register_keras_serializable`.
+Each row below is a snippet that the tests run, and its result: the value of its
+last line, or the error that refuses it before the first step.
+`python -m tests.test_keras_user > docs/keras.md` writes this page.
+
+**Labels.** If the data hold classes, metrics and losses receive classes; if they
+hold one-hot or soft labels, metrics and losses receive those.
+
+**Weights.** A weight of an example or of a class counts in the outer problem: an
+example with weight 2 counts twice in the mean of the batch. The inner problem
+solves each example separately, so a weight has no effect there. Feature
+scattering moves a batch as a whole: each image has the same share of the
+transport, and its weight counts in the outer loss alone.
+
+**Files.** `keras.models.load_model` reads a saved trainer after
+`from adt_tf import AdversarialTrainer`. A function of your own, an objective or
+a loss, is saved by its name if it is registered with
+`keras.saving.register_keras_serializable`.
 
 All snippets begin with:
 """
