@@ -323,7 +323,7 @@ ROWS = {
     ),
     "an attack on one image": (
         lambda f: attack(GOOD[0][0], 0),
-        "is the data set batched",
+        "batch the data set",
     ),
     "an attack with labels of several classes": (
         lambda f: attack(y=np.ones([5, 10])),
