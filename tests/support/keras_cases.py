@@ -156,8 +156,8 @@ for method in (scatter, towards):
             "Shares that do not add up",
             "fitted(x, 2 * one_hot)",
             "ValueError: Labels must be 0 or more and add up to 1 in each row, "
-            "if there is one for each class. Received: rows that add up from "
-            "and to 2 2",
+            "if they have a column for each class. Received: sums from and to "
+            "2 2",
         ),
         (
             "Too many columns",
