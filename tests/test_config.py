@@ -345,7 +345,7 @@ def test_a_workdir_is_claimed_once(tmp_path):
     full = tmp_path / "full"
     full.mkdir()
     (full / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match="is no run's workdir"):
+    with pytest.raises(ValueError, match="is not the workdir of a run"):
         claim(full, config)
 
 

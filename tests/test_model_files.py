@@ -138,7 +138,7 @@ def test_training_starts_from_weights(fine_tuned):
     done = in_process.run(
         "evaluate", f"--workdir={workdir}", "--architecture=wrn-16-1"
     )
-    assert "--architecture belongs to training" in done.stderr
+    assert "--architecture is a flag of training" in done.stderr
 
 
 @pytest.mark.parametrize(

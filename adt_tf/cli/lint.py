@@ -1,10 +1,10 @@
-"""Looks for what makes a robustness figure worthless, before it is believed.
+"""Checks a classifier for faults that make its robust accuracy misleading.
 
     adt-lint --workdir=DIR
     adt-lint --model=model.keras --dataset=mine.npz --epsilon=0.03
     adt-lint --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
-Exits with 1 if a check fails. Writes DIR/lint.json.
+The command writes DIR/lint.json, and exits with code 1 if a check fails.
 """
 
 import sys
@@ -28,7 +28,7 @@ flags.DEFINE_integer(
     "test_examples", 128, "Number of test examples.", flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "output", None, "File in the place of lint.json.", flag_values=FLAGS
+    "output", None, "File to write instead of lint.json.", flag_values=FLAGS
 )
 define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 

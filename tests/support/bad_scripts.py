@@ -295,7 +295,7 @@ ROWS = {
     "a workdir that is a file": ([*SMALL, "--workdir={f}/file"], "file"),
     "a folder with other files": (
         [*SMALL, "--workdir={f}/full"],
-        "is not empty and is no run's workdir",
+        "is not empty and is not the workdir of a run",
     ),
     "the workdir of another run": (
         [*SMALL, "--workdir={f}/run"],
@@ -305,9 +305,9 @@ ROWS = {
         [*SMALL, "--workdir={f}/binary"],
         "binary/flags.txt is no text file",
     ),
-    "to evaluate no workdir": (on("evaluate", "full"), "is no run's workdir"),
-    "to export no workdir": (on("export", "full"), "is no run's workdir"),
-    "to lint no workdir": (on("lint", "full"), "is no run's workdir"),
+    "to evaluate no workdir": (on("evaluate", "full"), "is not the workdir of a run"),
+    "to export no workdir": (on("export", "full"), "is not the workdir of a run"),
+    "to lint no workdir": (on("lint", "full"), "is not the workdir of a run"),
     "to evaluate an unfinished run": (
         on("evaluate", "unfinished"),
         "the run has not finished",
@@ -332,7 +332,7 @@ ROWS = {
     "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),
     "a flag of training in an evaluation": (
         on("evaluate", "run", "--num_steps=50"),
-        "--num_steps belongs to training",
+        "--num_steps is a flag of training",
     ),
     "an export over a file": (
         on("export", "run", "--output={f}/file"),
@@ -357,7 +357,7 @@ ROWS = {
     ),
     "an artefact and a model": (
         [*ARTEFACT, "--artifact={f}/text.tflite", "--model={f}/good.keras"],
-        "--artifact does not go with --model",
+        "--artifact cannot be combined with --model",
     ),
     "an artefact that is a Keras model": (
         [*ARTEFACT, "--artifact={f}/good.keras"],
@@ -394,11 +394,11 @@ ROWS = {
     ),
     "a flag of training for a model": (
         [*MODEL, "--num_steps=500"],
-        "--num_steps belongs to training",
+        "--num_steps is a flag of training",
     ),
     "a flag of training for checks of a model": (
         ["lint", *MODEL[1:], "--train_examples=5"],
-        "--train_examples belongs to training",
+        "--train_examples is a flag of training",
     ),
     "a result that is no .json file": (
         [*MODEL, "--attacks=fgsm", "--output={f}/result.csv"],

@@ -252,7 +252,7 @@ CASES = {
     "the workdir is moved while it trains": (moved, "moved or removed"),
     "flags.txt that is a pipe": (
         fifo("flags.txt", command("evaluate", "--workdir={f}")),
-        "is no run's workdir",
+        "is not the workdir of a run",
     ),
     "a flagfile that is a pipe": (
         fifo("mine", train("--flagfile={f}/mine")),
