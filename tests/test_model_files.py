@@ -144,7 +144,10 @@ def test_training_starts_from_weights(fine_tuned):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--architecture=wrn-16-1"], "--architecture is that of weights"),
+        (
+            ["--architecture=wrn-16-1"],
+            "--architecture requires a file of weights",
+        ),
         (
             ["--network={f}/model.keras", "--architecture=wrn-16-1"],
             "belong to files of weights",

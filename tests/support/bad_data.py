@@ -213,7 +213,7 @@ ROWS = {
     ),
     "code named by a flagfile": (
         lambda folder: Config.parse([f"--flagfile={folder}/theirs.flags"]),
-        "names Python code to run.*only the command line may",
+        "names Python code to run.*on the command line only",
     ),
     "code named by a configuration": (
         lambda folder: Experiment.from_config(

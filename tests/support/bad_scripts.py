@@ -60,7 +60,7 @@ ROWS = {
     ),
     "drops out of order": (
         [*TRAIN, "--drop_after=2,1"],
-        "increasing numbers of epochs",
+        "increasing epochs",
     ),
     "two half formats": (
         [
@@ -68,7 +68,7 @@ ROWS = {
             "--search_precision=bfloat16",
             "--precision=mixed_float16",
         ],
-        "does not go with --precision=mixed_float16",
+        "cannot be combined with --precision=mixed_float16",
     ),
     "a step of size 0": (
         [*TRAIN, "--step_size=0"],
@@ -96,7 +96,7 @@ ROWS = {
     ),
     "a warm-up of no weight perturbation": (
         [*TRAIN, "--awp_warmup=3"],
-        "--awp_warmup needs --awp_size as well",
+        "--awp_warmup requires --awp_size",
     ),
     "an average of momentum 1": (
         [*TRAIN, "--ema_momentum=1"],
@@ -112,7 +112,7 @@ ROWS = {
     ),
     "a temperature for one sample": (
         [*TRAIN, "--sample_temperature=1"],
-        "give --outer_samples above 1",
+        "requires --outer_samples above 1",
     ),
     "an unknown schedule": (
         [*TRAIN, "--schedule=linear"],
@@ -120,7 +120,7 @@ ROWS = {
     ),
     "drops of a cosine": (
         [*TRAIN, "--schedule=cosine", "--drop_after=1"],
-        "--drop_after belongs to --schedule=steps",
+        "--drop_after requires --schedule=steps",
     ),
     "a warm-up of the rate without end": (
         [*TRAIN, "--rate_warmup=2"],
@@ -136,7 +136,7 @@ ROWS = {
     ),
     "clipping on several devices": (
         [*TRAIN, "--clip_norm=1", "--distribute=mirrored"],
-        "--clip_norm would clip each device's part",
+        "--clip_norm would clip the gradient of each device",
     ),
     "an unknown activation": (
         [*TRAIN, "--activation=step"],
@@ -144,7 +144,7 @@ ROWS = {
     ),
     "an activation of keras.applications": (
         [*TRAIN, "--activation=silu", "--network=keras:MobileNetV2"],
-        "--activation is for networks of adt_tf by name",
+        "--activation requires a network of adt_tf",
     ),
     "a square of -1 pixels": (
         [*TRAIN, "--cutout=-1"],
@@ -168,11 +168,11 @@ ROWS = {
     ),
     "a share of no extra data": (
         [*TRAIN, "--extra_fraction=0.7"],
-        "--extra_fraction needs --extra_data as well",
+        "--extra_fraction requires --extra_data",
     ),
     "extra data without a share": (
         [*TRAIN, "--extra_data={f}/extra.npz"],
-        "--extra_data needs --extra_fraction as well",
+        "--extra_data requires --extra_fraction",
     ),
     "a batch of extra data alone": (
         [*TRAIN, "--extra_data={f}/extra.npz", "--extra_fraction=0.999"],
@@ -254,9 +254,9 @@ ROWS = {
         [*TRAIN, "--flagfile={f}/dangling.flags"],
         "no flagfile gone.flags, which .*dangling.flags names",
     ),
-    "flagfiles that name each other": (
+    "flagfiles that include each other": (
         [*TRAIN, "--flagfile={f}/circle.flags"],
-        "name each other: .*circle.flags -> .*round.flags -> .*circle.flags",
+        "include each other: .*circle.flags -> .*round.flags -> .*circle.flags",
     ),
     "a flagfile that is no text": (
         [*TRAIN, "--flagfile={f}/binary/flags.txt"],
@@ -305,8 +305,14 @@ ROWS = {
         [*SMALL, "--workdir={f}/binary"],
         "binary/flags.txt is no text file",
     ),
-    "to evaluate no workdir": (on("evaluate", "full"), "is not the workdir of a run"),
-    "to export no workdir": (on("export", "full"), "is not the workdir of a run"),
+    "to evaluate no workdir": (
+        on("evaluate", "full"),
+        "is not the workdir of a run",
+    ),
+    "to export no workdir": (
+        on("export", "full"),
+        "is not the workdir of a run",
+    ),
     "to lint no workdir": (on("lint", "full"), "is not the workdir of a run"),
     "to evaluate an unfinished run": (
         on("evaluate", "unfinished"),
@@ -318,7 +324,7 @@ ROWS = {
     ),
     "a workdir of another version": (
         on("evaluate", "other version"),
-        "--frobnicate=1 is no flag of a training run",
+        "--frobnicate=1 is not a flag of a training run",
     ),
     "a workdir with a spoiled flag": (
         on("evaluate", "no number"),
@@ -326,7 +332,7 @@ ROWS = {
     ),
     "a workdir that says where to write": (
         on("export", "hostile"),
-        "--output=.* is no flag of a training run",
+        "--output=.* is not a flag of a training run",
     ),
     "a damaged classifier": (on("evaluate", "damaged"), "Cannot load"),
     "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),
@@ -386,11 +392,11 @@ ROWS = {
     # Evaluations.
     "neither workdir nor model": (
         ["evaluate"],
-        "either --workdir or --model",
+        "exactly one of --workdir",
     ),
     "workdir and model": (
         on("evaluate", "run", "--model={f}/good.keras"),
-        "either --workdir or --model",
+        "exactly one of --workdir",
     ),
     "a flag of training for a model": (
         [*MODEL, "--num_steps=500"],

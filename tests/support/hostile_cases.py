@@ -334,7 +334,7 @@ CASES = {
     "a flagfile without a name": (train("--flagfile="), "no flagfile"),
     "a flagfile that names itself": (
         flagfile(b"--flagfile=mine.flags\n"),
-        "name each other",
+        "include each other",
     ),
     "an empty flagfile": (flagfile(b""), "taken"),
     "a flagfile with the mark of its byte order": (
