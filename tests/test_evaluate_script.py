@@ -88,7 +88,7 @@ def test_protocols_take_saved_models(version, case, tmp_path):
     result = json.loads(path.read_text())
     assert len(result["accuracy"]) == 4
     if version == "1.0":
-        assert "its logits are the features" in done.stdout
+        assert "its logits are used as features" in done.stdout
         assert "logit_similarity" in result["attacks"]["Fea-50x2 (logits)"]
 
 

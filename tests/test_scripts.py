@@ -94,7 +94,7 @@ def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
     if number == signal.SIGTERM:
         assert process.exitcode == 143 and "Traceback" not in told
         assert "Stopped by SIGTERM after step" in told
-        assert "repeat the command to go on" in told
+        assert "repeat the command to continue" in told
     # How often it is saved may change, and so does not make it another run.
     done = run("train", *TINY, f"--workdir={path}", "--keep_checkpoints=1")
     assert "Resuming after step" in done.stdout

@@ -219,6 +219,6 @@ ROWS = {
         lambda folder: Experiment.from_config(
             Config(network="mine.networks:tiny")
         ),
-        "Python code, which only the command line",
+        "Python code, which runs only if",
     ),
 }

@@ -408,7 +408,7 @@ ROWS = {
     ),
     "a result that is no .json file": (
         [*MODEL, "--attacks=fgsm", "--output={f}/result.csv"],
-        "a name that ends in .json",
+        "must end in .json",
     ),
     "an unknown protocol": ([*MODEL, "--protocol=nope"], "must be one of"),
     "a path for a protocol": (

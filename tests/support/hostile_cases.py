@@ -296,7 +296,7 @@ CASES = {
                 (f / "x.json").mkdir() or f / "x.json"
             )
         ),
-        "belongs to no evaluation",
+        "was not written by an evaluation",
     ),
     "an output behind a link that leads nowhere": (
         library(
@@ -304,7 +304,7 @@ CASES = {
                 (f / "x.json").symlink_to(f / "none") or f / "x.json"
             )
         ),
-        "belongs to no evaluation",
+        "was not written by an evaluation",
     ),
     # Flags.
     "a flag twice": (train("--epochs=0", "--epochs=1"), "taken"),
