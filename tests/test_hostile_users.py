@@ -105,9 +105,9 @@ def test_images_of_another_size(classifier, attack, tmp_path):
 
 def test_masked_arrays_are_refused():
     masked = np.ma.masked_greater(IMAGES, 0.5)
-    with pytest.raises(ValueError, match="Images must not be masked"):
+    with pytest.raises(ValueError, match="Images must not be a masked"):
         data.as_arrays((masked, LABELS))
-    with pytest.raises(ValueError, match="Labels must not be masked"):
+    with pytest.raises(ValueError, match="Labels must not be a masked"):
         data.as_arrays((IMAGES, np.ma.masked_equal(LABELS, 0)))
 
 

@@ -184,7 +184,7 @@ ROWS = {
     ),
     "extra data that are damaged": (
         [*TRAIN, "--extra_data={f}/cut.npz", "--extra_fraction=0.5"],
-        "Cannot read .*cut.npz.: it is no .npz file",
+        "Cannot read .*cut.npz.: it is not an .npz file",
     ),
     "extra data with other keys": (
         [*TRAIN, "--extra_data={f}/good.npz", "--extra_fraction=0.5"],
