@@ -31,8 +31,7 @@ class SGD(keras.optimizers.SGD):
     and gives other results. The term applies to all weights, biases and
     batch-norm scales included, as in the paper's recipes.
 
-    Keras knows the class once `adt_tf.optimizers` is imported: do that before
-    `keras.saving.load_model` of a model that was compiled with it.
+    `import adt_tf` is enough to load a model that was compiled with it.
 
     Args:
         learning_rate: A number or a schedule.

@@ -157,7 +157,7 @@ def evaluate(*arguments: str) -> None:
     config = config_to_measure(FLAGS, "train_examples")
     suffix = f"-{protocol}" if FLAGS.protocol else ""
     output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
-    import_tensorflow()
+    import_tensorflow(streams=bool(config.stream))
     from adt_tf.runs import (
         evaluation_files,
         evaluation_job,
@@ -262,7 +262,7 @@ def _evaluate_artifact() -> None:
         FLAGS, f"artifact-{named}.json", model="source"
     )
     config = config_to_measure(FLAGS, model="source")
-    import_tensorflow()
+    import_tensorflow(streams=bool(config.stream))
     from adt_tf.runs import artifact_job, evaluation_files, inputs
     from adt_tf.serving import artifact
 

@@ -23,7 +23,7 @@ _DEATH = (
 )
 
 
-def import_tensorflow(*, devices: bool = True) -> None:
+def import_tensorflow(*, devices: bool = True, streams: bool = False) -> None:
     """Imports TensorFlow and TensorFlow Probability, which take long.
 
     Raises `ValueError` if the limits of the process are too low.
@@ -31,10 +31,16 @@ def import_tensorflow(*, devices: bool = True) -> None:
     Args:
         devices: Whether to initialise the devices too. A program that trains
             on several machines must connect to them before.
+        streams: Whether images are read from disk. Then memory must not grow
+            with their number.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # oneDNN is off by default on many CPUs, where it is faster nevertheless.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    if streams:
+        # oneDNN's own allocator never returns memory, and fragments: with
+        # batches of large images it holds about half as much again.
+        os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     is_first = "tensorflow" not in sys.modules
     if is_first:
         check_limits()

@@ -25,7 +25,9 @@ def train() -> None:
     workdir = command.required(FLAGS, "workdir")
     config = Config(**given_config(FLAGS))
     # Connecting to other machines must come before the devices are created.
-    import_tensorflow(devices=config.distribute != "multiworker")
+    import_tensorflow(
+        devices=config.distribute != "multiworker", streams=bool(config.stream)
+    )
     from adt_tf.networks import own_functions
     from adt_tf.runs.experiment import Experiment
     from adt_tf.runs.workdir import Workdir
