@@ -260,7 +260,7 @@ ROWS = {
     ),
     "a flagfile that is no text": (
         [*TRAIN, "--flagfile={f}/binary/flags.txt"],
-        "binary/flags.txt is no text file",
+        "binary/flags.txt is not a text file",
     ),
     "a flagfile that is a folder": (
         [*TRAIN, "--flagfile={f}"],
@@ -303,7 +303,7 @@ ROWS = {
     ),
     "flags.txt that is no text": (
         [*SMALL, "--workdir={f}/binary"],
-        "binary/flags.txt is no text file",
+        "binary/flags.txt is not a text file",
     ),
     "to evaluate no workdir": (
         on("evaluate", "full"),
@@ -488,12 +488,12 @@ ROWS = {
     ),
     "a spoiled evaluation": (
         ["evaluate", "--compare", "{f}/run", "{f}/spoiled"],
-        "spoiled/evaluation.json is no JSON file",
+        "spoiled/evaluation.json is not a JSON file",
     ),
     # Reports and checks.
     "a report on a spoiled evaluation": (
         ["report", "--workdirs={f}/spoiled", "--output={f}/new"],
-        "is no JSON file",
+        "is not a JSON file",
     ),
     "a report on no evaluation": (
         ["report", "--workdirs={f}/full", "--output={f}/new"],

@@ -272,15 +272,15 @@ CASES = {
     ),
     "an evaluation that is a pipe": (
         fifo("evaluation.json", library(lambda f: evaluation_files.read(f))),
-        "no regular file",
+        "not a regular file",
     ),
     "findings that are a pipe": (
         fifo("lint.json", library(lambda f: lint_job.read(f / "lint.json"))),
-        "no regular file",
+        "not a regular file",
     ),
     "metrics that are a pipe": (
         fifo("metrics.csv", library(lambda f: metrics.read(f / "metrics.csv"))),
-        "no regular file",
+        "not a regular file",
     ),
     "a record that names an endless device": (
         record_that_names("/dev/zero"),

@@ -127,10 +127,9 @@ sorted(tf.saved_model.load("served").signatures)""",
 def mine(logits, y):
     return -logits[:, 0]
 trainer(attack=adt_tf.attacks.fgsm(0.1, objective=mine)).save("no.keras")""",
-            "ValueError: Only parts of adt_tf can be saved: a function or "
-            "object of your own has no configuration from which it could be "
-            "made again. Received: <function mine>; register it with "
-            "`keras.saving.register_keras_serializable`.",
+            "ValueError: Only parts of adt_tf, and functions and objects that "
+            "are registered with `keras.saving.register_keras_serializable`, "
+            "can be saved. Received: <function mine>",
         ),
     ],
     "Labels": [
