@@ -34,7 +34,7 @@ from adt_tf.cli.flags import (
     set_unless_given,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
-from adt_tf.runs import protocols
+from adt_tf.runs import file_names, protocols
 
 FLAGS = flags.FlagValues()
 define_classifier(FLAGS)
@@ -155,8 +155,9 @@ def evaluate(*arguments: str) -> None:
     protocol = _choose_protocol()
     # Attacks with generators use the training examples.
     config = config_to_measure(FLAGS, "train_examples")
-    suffix = f"-{protocol}" if FLAGS.protocol else ""
-    output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
+    output = FLAGS.output or default_output(
+        FLAGS, file_names.evaluation(FLAGS.protocol)
+    )
     import_tensorflow(streams=bool(config.stream))
     from adt_tf.runs import (
         evaluation_files,
@@ -259,7 +260,7 @@ def _evaluate_artifact() -> None:
     protocol = _choose_protocol()
     named = pathlib.PurePath(FLAGS.artifact).name
     output = FLAGS.output or default_output(
-        FLAGS, f"artifact-{named}.json", model="source"
+        FLAGS, file_names.artifact(named), model="source"
     )
     config = config_to_measure(FLAGS, model="source")
     import_tensorflow(streams=bool(config.stream))

@@ -27,6 +27,7 @@ from adt_tf.cli.flags import (
     load_classifier,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs import file_names
 
 FLAGS = flags.FlagValues()
 define_model(FLAGS)
@@ -69,7 +70,7 @@ define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 def export() -> None:
     """Exports the classifier of a workdir or a file."""
     config = config_to_measure(FLAGS)
-    output = FLAGS.output or default_output(FLAGS, "saved_model")
+    output = FLAGS.output or default_output(FLAGS, file_names.SAVED_MODEL)
     import_tensorflow()
     from adt_tf.runs import export_job, inputs
     from adt_tf.serving import runtimes
@@ -97,7 +98,7 @@ def _evaluations() -> list[pathlib.Path]:
     """Returns the result files of the classifier's evaluations."""
     if FLAGS.evaluations is not None:
         return [pathlib.Path(path) for path in FLAGS.evaluations]
-    path = default_output(FLAGS, "evaluation.json")
+    path = default_output(FLAGS, file_names.evaluation())
     named = path.parent.glob(f"{path.stem}-*.json")
     return [path] * path.is_file() + sorted(named)
 

@@ -21,6 +21,7 @@ from adt_tf.cli.flags import (
     load_classifier,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs import file_names
 
 FLAGS = flags.FlagValues()
 define_classifier(FLAGS)
@@ -42,7 +43,7 @@ def lint() -> None:
     from adt_tf.runs.workdir import Workdir
 
     path = lint_job.checked_output(
-        FLAGS.output or default_output(FLAGS, "lint.json")
+        FLAGS.output or default_output(FLAGS, file_names.LINT)
     )
     test = inputs.load_test_data(config)
     report = linting.lint(

@@ -9,6 +9,7 @@ source, and the file classifies them. Attacks by queries query the file itself.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -82,24 +83,16 @@ def assess(
     """
     output = evaluation_files.checked_output(output)
     on_source, on_file = build_attacks(names, config, test, source)
+    run = functools.partial(
+        evaluation.evaluate,
+        seed=config.seed,
+        directory=output.parent,
+        **arguments,
+    )
     print("The source, in float:")
-    before = evaluation.evaluate(
-        source,
-        test,
-        on_source,
-        seed=config.seed,
-        directory=output.parent,
-        **arguments,
-    )
+    before = run(source, test, on_source)
     print(f"{before}\nThe artefact:")
-    after = evaluation.evaluate(
-        artifact,
-        test,
-        on_file,
-        seed=config.seed,
-        directory=output.parent,
-        **arguments,
-    )
+    after = run(artifact, test, on_file)
     print(after)
     rows = differences(before, after)
     evaluation_files.write(

@@ -16,12 +16,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf.runs import flag_fields, flag_rules, flagfiles
+from adt_tf.runs import file_names, flag_fields, flag_rules, flagfiles
 from adt_tf.runs.flag_table import FlagTable
 from adt_tf.runs.method_flags import METHOD_FLAGS
-
-#: The file of a workdir that holds the flags of its run.
-FLAGS_FILE = "flags.txt"
 
 #: Values of flags that earlier versions did not write to flags.txt, where the
 #: default has changed since.
@@ -74,11 +71,11 @@ class Config(FlagTable):
             workdir: Directory of the run.
             **changes: Values that replace those of the run.
         """
-        path = pathlib.Path(workdir) / FLAGS_FILE
+        path = pathlib.Path(workdir) / file_names.FLAGS
         if not path.is_file():
             raise ValueError(
-                f"{workdir} holds no {FLAGS_FILE}, so it is not the workdir of "
-                "a run. Train one first: adt-train --workdir=..."
+                f"{workdir} holds no {path.name}, so it is not the workdir of a "
+                "run. Train one first: adt-train --workdir=..."
             )
         try:
             flags = flagfiles.read_lines(path)

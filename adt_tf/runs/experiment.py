@@ -47,11 +47,9 @@ class Experiment:
         epsilon_warmup: Number of epochs over which epsilon rises to its value.
         threat_model: Threat model of the attack that selects the best epoch.
         policy: Times of checkpoints, and the number to keep.
-        max_rollbacks: Number of times to roll back to the end of the last
-            epoch, with other noise, after a loss or gradient that is not
-            finite.
-        network_file: Name and fingerprint of the file of the initial
-            classifier, or None.
+        max_rollbacks: Number of times to roll back to the end of an epoch,
+            with other noise, after a loss or gradient that is not finite.
+        network_file: Name and hash of the initial classifier's file, or None.
         crop: Kind of random crop, "shift" or "resized".
         augmentation: Augmentation after crops and flips.
         extra_data: Extra training data, or None.

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import keras
 
 from adt_tf import files
-from adt_tf.runs import lock
-from adt_tf.runs.config import FLAGS_FILE, OF_EARLIER_RUNS, Config
+from adt_tf.runs import file_names, lock
+from adt_tf.runs.config import OF_EARLIER_RUNS, Config
 from adt_tf.serving import loading
 
 # Beginning of the first line of flags.txt, which is a comment in a flagfile.
@@ -53,28 +53,25 @@ class Workdir:
 
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
-        self.flags = self.path / FLAGS_FILE
-        self.provenance = self.path / "provenance.json"
-        self.metrics = self.path / "metrics.csv"
-        self.tensorboard = self.path / "tensorboard"
-        self.checkpoints = self.path / "checkpoints"
-        self.classifier = self.path / "classifier.keras"
-        self.best = self.path / "best.keras"
-        self.lint = self.path / "lint.json"
-        self.saved_model = self.path / "saved_model"
-        self._lock = self.path / ".lock"
+        self.flags = self.path / file_names.FLAGS
+        self.provenance = self.path / file_names.PROVENANCE
+        self.metrics = self.path / file_names.METRICS
+        self.tensorboard = self.path / file_names.TENSORBOARD
+        self.checkpoints = self.path / file_names.CHECKPOINTS
+        self.classifier = self.path / file_names.CLASSIFIER
+        self.best = self.path / file_names.BEST
+        self.lint = self.path / file_names.LINT
+        self.saved_model = self.path / file_names.SAVED_MODEL
+        self._lock = self.path / file_names.LOCK
 
     def evaluation(self, protocol: str | None = None) -> pathlib.Path:
         """Returns the JSON file of an evaluation."""
-        suffix = f"-{protocol}" if protocol else ""
-        return self.path / f"evaluation{suffix}.json"
+        return self.path / file_names.evaluation(protocol)
 
     def protocols(self) -> list[str]:
         """Returns the protocols with which the run was evaluated."""
-        stems = sorted(
-            path.stem for path in self.path.glob("evaluation-*.json")
-        )
-        return [stem.removeprefix("evaluation-") for stem in stems]
+        paths = sorted(self.path.glob(file_names.evaluation("*")))
+        return [path.stem.removeprefix("evaluation-") for path in paths]
 
     @property
     def is_run(self) -> bool:
