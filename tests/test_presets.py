@@ -200,7 +200,7 @@ def test_commands_take_presets(tmp_path):
             [f"--preset={ADT_EXP}", "--architecture=lenet"],
             "architecture: remove",
         ),
-        (["--replay"], "--preset must be given"),
+        (["--replay"], "--preset is required"),
         ([f"--preset={ADT_EXP}", "--replay", "--seed=1"], "alone. .*--seed"),
     ],
 )

@@ -16,7 +16,9 @@ from adt_tf.cli.quiet_import import import_tensorflow
 from adt_tf.runs.config import Config
 
 FLAGS = flags.FlagValues()
-flags.DEFINE_string("workdir", None, "Directory of the run.", flag_values=FLAGS)
+flags.DEFINE_string(
+    "workdir", None, "Directory of the run. Required.", flag_values=FLAGS
+)
 define_config(FLAGS)
 
 

@@ -141,6 +141,17 @@ class DiskImages:
         return DiskImages(self.reader, self.indices, convert=convert)
 
     @functools.cached_property
+    def pixel_hash(self) -> Any:
+        """The state of SHA-256 after the images as `checks.digest` reads them.
+
+        It is kept, since reading and decoding all images takes long.
+        """
+        state = hashlib.sha256(repr((self.shape, str(self.dtype))).encode())
+        for chunk in self.chunks():
+            state.update(chunk)
+        return state
+
+    @functools.cached_property
     def digest(self) -> str:
         """A hash of the stored bytes of the images and of their shape."""
         total = hashlib.sha256(repr(self.reader.image_shape).encode())

@@ -74,8 +74,8 @@ class Config(FlagTable):
         path = pathlib.Path(workdir) / file_names.FLAGS
         if not path.is_file():
             raise ValueError(
-                f"{workdir} holds no {path.name}, so it is not the workdir of a "
-                "run. Train one first: adt-train --workdir=..."
+                f"{workdir} holds no {path.name}, so it is not the workdir of "
+                "a run. Train one first: adt-train --workdir=..."
             )
         try:
             flags = flagfiles.read_lines(path)

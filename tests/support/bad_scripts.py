@@ -241,7 +241,7 @@ ROWS = {
         "--epsilon must be a number. Received: big",
     ),
     "a word without a flag": ([*TRAIN, "digits"], "Too many arguments"),
-    "no workdir": (["train", *TINY], "--workdir must be given"),
+    "no workdir": (["train", *TINY], "--workdir is required"),
     "a flagfile of another version": (
         [*TRAIN, "--flagfile={f}/other.flags"],
         "Unknown command line flag 'frobnicate'",
