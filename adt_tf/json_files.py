@@ -184,8 +184,8 @@ def _expected(value: Any, schema: Any) -> str | None:
     if isinstance(schema, (dict, Each)):
         return None if isinstance(value, dict) else "an object with fields"
     if isinstance(schema, set):
-        known = isinstance(value, (str, int)) and value in schema
-        return None if known else f"one of {sorted(schema)}"
+        is_allowed = isinstance(value, (str, int)) and value in schema
+        return None if is_allowed else f"one of {sorted(schema)}"
     if schema is object:
         return None
     types = (int, float) if schema is float else schema

@@ -75,14 +75,14 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def _field(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
-    named = [name for name in names if name in fields]
-    if len(named) != 1:
+    matching_names = [name for name in names if name in fields]
+    if len(matching_names) != 1:
         raise ValueError(
             f"A data set of dictionaries must have one field out of {names}. "
             f"Received: fields {sorted(fields)}; choose them with "
             "`dataset.map(lambda row: (row['image'], row['label']))`."
         )
-    return fields[named[0]]
+    return fields[matching_names[0]]
 
 
 def as_batch(

@@ -162,22 +162,22 @@ def named_logits(outputs: Any, classifier: Any) -> Any:
             a list.
     """
     if isinstance(outputs, Mapping):
-        named = dict(outputs)
+        outputs_by_name = dict(outputs)
     elif isinstance(outputs, list | tuple) and not _is_shape(outputs):
         names = getattr(classifier, "output_names", None) or ()
         if len(names) != len(outputs):
             names = range(len(outputs))
-        named = dict(zip(names, outputs, strict=True))
+        outputs_by_name = dict(zip(names, outputs, strict=True))
     else:
         return outputs
-    if len(named) == 1:
-        (output,) = named.values()
+    if len(outputs_by_name) == 1:
+        (output,) = outputs_by_name.values()
         return output
-    if _NAME in named:
-        return named[_NAME]
+    if _NAME in outputs_by_name:
+        return outputs_by_name[_NAME]
     raise ValueError(
         "The classifier must name one of its outputs 'logits', if it has "
-        f"several. Received: outputs {list(named)}; choose one with "
+        f"several. Received: outputs {list(outputs_by_name)}; choose one with "
         "`keras.Model(model.inputs, model.outputs[0])`."
     )
 

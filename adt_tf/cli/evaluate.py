@@ -258,9 +258,9 @@ def _evaluate_artifact() -> None:
         )
     FLAGS.protocol = FLAGS.protocol or (None if FLAGS.attacks else "artifact")
     protocol = _choose_protocol()
-    named = pathlib.PurePath(FLAGS.artifact).name
+    file_name = pathlib.PurePath(FLAGS.artifact).name
     output = FLAGS.output or default_output(
-        FLAGS, file_names.artifact(named), model="source"
+        FLAGS, file_names.artifact(file_name), model="source"
     )
     config = config_to_measure(FLAGS, model="source")
     import_tensorflow(streams=bool(config.stream))
@@ -282,7 +282,7 @@ def _evaluate_artifact() -> None:
         details={
             "command": command_line,
             "protocol": protocol,
-            "method": named,
+            "method": file_name,
             "artifact": FLAGS.artifact,
             "source": FLAGS.source or FLAGS.workdir,
         },

@@ -99,8 +99,8 @@ def _evaluations() -> list[pathlib.Path]:
     if FLAGS.evaluations is not None:
         return [pathlib.Path(path) for path in FLAGS.evaluations]
     path = default_output(FLAGS, file_names.evaluation())
-    named = path.parent.glob(f"{path.stem}-*.json")
-    return [path] * path.is_file() + sorted(named)
+    protocol_files = path.parent.glob(f"{path.stem}-*.json")
+    return [path] * path.is_file() + sorted(protocol_files)
 
 
 def main() -> None:

@@ -195,11 +195,11 @@ def config_to_measure(
         raise ValueError("Give exactly one of --workdir, --model and --preset.")
     if values.workdir is not None:
         return config_of_run(values, values.workdir)
-    given = given_config(
+    fields = given_config(
         values, allowed=(*OF_EVALUATION, "architecture", *allowed)
     )
     # In a Config this flag would require --network to be a file.
-    architecture = given.pop("architecture", None)
+    architecture = fields.pop("architecture", None)
     measured = None
     if values.preset is not None:
         if architecture is not None:
@@ -210,8 +210,8 @@ def config_to_measure(
         folder = preset_files.locate(values.preset)
         measured = preset_files.read_metadata(folder)
     if measured is not None:
-        return Config(**{k: measured[k] for k in _OF_A_PRESET} | given)
-    config = Config(**given)
+        return Config(**{k: measured[k] for k in _OF_A_PRESET} | fields)
+    config = Config(**fields)
     if not values["dataset"].present:
         name = model if values.preset is None else "preset"
         raise ValueError(

@@ -203,12 +203,14 @@ def _check_descriptions(folder: str) -> None:
         try:
             with tf.io.gfile.GFile(path, "rb") as content:
                 text = content.read().decode("utf-8", errors="replace")
-            named = _named_code(text)
+            class_names = _named_code(text)
         except (ValueError, RecursionError, tf.errors.OpError) as error:
             raise ValueError(
                 f"Cannot read {path}, which must be JSON: {first_line(error)}"
             ) from error
-        foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
+        foreign = [
+            n for n in class_names if not n.startswith("tensorflow_datasets.")
+        ]
         if foreign:
             raise ValueError(
                 f"{path} names Python code that is not part of TensorFlow "
@@ -218,7 +220,7 @@ def _check_descriptions(folder: str) -> None:
 
 def _named_code(text: str) -> list[str]:
     """Returns all classes named in JSON, in all forms that TFDS reads."""
-    named = []
+    class_names = []
 
     def look(pairs: list[tuple[str, Any]]) -> None:
         for key, value in pairs:
@@ -226,12 +228,12 @@ def _named_code(text: str) -> list[str]:
                 continue
             if key in ("pythonClassName", "python_class_name", "type"):
                 # TFDS imports nothing for a name without a dot.
-                named.extend([value] if "." in value else [])
+                class_names.extend([value] if "." in value else [])
             elif value.lstrip().startswith(("{", "[")):
                 # A feature may store its description as a JSON string.
                 with contextlib.suppress(json.JSONDecodeError):
-                    named.extend(_named_code(value))
+                    class_names.extend(_named_code(value))
 
     # Pairs, since a dictionary would keep only the last of equal keys.
     json.loads(text, object_pairs_hook=look)
-    return named
+    return class_names

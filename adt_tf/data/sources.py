@@ -101,8 +101,8 @@ def load(
                 validation_examples=held_out,
             )
         is_held_out = _stratified_choice(labels, held_out, seed)
-        kept = is_held_out if split == "validation" else ~is_held_out
-        indices = np.flatnonzero(kept)
+        mask = is_held_out if split == "validation" else ~is_held_out
+        indices = np.flatnonzero(mask)
     if num_examples is not None:
         if num_examples > len(indices):
             raise arguments.error(
@@ -211,8 +211,8 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
     digits = datasets.load_digits()
     images = (digits.images / 16).astype(np.float32)[..., np.newaxis]
     in_test = _stratified_choice(digits.target, 500, seed=0)
-    kept = in_test if source == "test" else ~in_test
-    return images[kept], digits.target[kept], 10
+    mask = in_test if source == "test" else ~in_test
+    return images[mask], digits.target[mask], 10
 
 
 def _read_folder(
@@ -230,9 +230,9 @@ def _part_of(
 ) -> tuple[np.ndarray | DiskImages, np.ndarray]:
     """Returns the examples of a split of data without a test split."""
     in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
-    kept = in_test if source == "test" else ~in_test
+    mask = in_test if source == "test" else ~in_test
     is_on_disk = isinstance(images, DiskImages)
-    return images.take(kept) if is_on_disk else images[kept], labels[kept]
+    return images.take(mask) if is_on_disk else images[mask], labels[mask]
 
 
 def test_share(name: str) -> tuple[int, int] | None:

@@ -97,8 +97,10 @@ class Checkpoints:
                 if path.exists():
                     files.remove_tree(path)
         except (OSError, tf.errors.OpError) as error:
-            kept = self._paths()
-            before = f"{kept[-1]} is kept" if kept else "No state was saved yet"
+            paths = self._paths()
+            before = "No state was saved yet"
+            if paths:
+                before = f"{paths[-1]} is kept"
             reason = files.disk_error(error) or files.first_line(error)
             raise SaveError(
                 f"The state after step {step} could not be saved in "
@@ -178,9 +180,9 @@ class Checkpoints:
     def _drop_old(self, saved: pathlib.Path) -> None:
         paths = self._paths()
         milestones = [p for p in paths if self._is_milestone(p)]
-        kept = [*paths[-self.keep :], *milestones[-1:], saved]
+        paths_to_keep = [*paths[-self.keep :], *milestones[-1:], saved]
         for path in paths:
-            if path not in kept:
+            if path not in paths_to_keep:
                 files.remove_tree(path)
 
     def _set_aside(self, path: pathlib.Path) -> None:

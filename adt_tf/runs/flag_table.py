@@ -29,8 +29,8 @@ class FlagTable:
     )
     stream: bool | None = flag(
         None,
-        "Read images from disk during training instead of loading them into "
-        "memory (default: only if a split takes more than 512 MiB).",
+        "Read images from disk when they are needed, instead of loading all "
+        "into memory (default: only if a split takes more than 512 MiB).",
         decides=False,
     )
     data_dir: str | None = flag(

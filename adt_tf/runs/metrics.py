@@ -46,7 +46,7 @@ def drop_epochs(path: pathlib.Path, epoch: int) -> None:
     if not path.exists():
         return
     header, *rows = files.read_bytes(path).splitlines(keepends=True) or [b""]
-    kept = []
+    remaining_rows = []
     for row in rows:
         number = row.split(b",")[0]
         if not row.endswith(b"\n"):
@@ -57,5 +57,7 @@ def drop_epochs(path: pathlib.Path, epoch: int) -> None:
                 f"{number.decode(errors='replace')!r:.80}; move the file away."
             )
         if int(number) < epoch:
-            kept.append(row)
-    files.write_bytes(path, b"".join([header, *kept]) if kept else b"")
+            remaining_rows.append(row)
+    files.write_bytes(
+        path, b"".join([header, *remaining_rows]) if remaining_rows else b""
+    )
