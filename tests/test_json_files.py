@@ -93,7 +93,7 @@ def test_what_is_no_strict_json_is_refused(content, tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(
-        ValueError, match=r"file.json is no (JSON|text)"
+        ValueError, match=r"file.json is not a (JSON|text)"
     ) as told:
         read_json(path)
     assert "\n" not in str(told.value)

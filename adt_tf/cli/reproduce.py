@@ -4,9 +4,9 @@
     adt-reproduce --target=all --scale=mini --data_dir=DIR --dry_run
     adt-reproduce --target=table1 --scale=paper --released=DIR --rows=released
 
-The command trains and attacks the missing classifiers, reuses existing results,
-and writes each table, with the paper's numbers, and each figure to --output. If
-it is interrupted, the same command continues where it stopped.
+The command trains and attacks the missing classifiers, reuses existing
+results, and writes each table, with the paper's numbers, and each figure to
+--output. If it is interrupted, the same command continues where it stopped.
 """
 
 from __future__ import annotations

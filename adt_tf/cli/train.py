@@ -2,10 +2,10 @@
 
     adt-train --flagfile=digits/adt_exp --workdir=DIR
 
-If training is interrupted, the same command continues where it stopped. SIGTERM
-saves a checkpoint and exits with code 143. DIR holds flags.txt (the resolved
-flags), provenance.json, metrics.csv, tensorboard/, checkpoints/ and, at the
-end, classifier.keras.
+If training is interrupted, the same command continues where it stopped.
+SIGTERM saves a checkpoint and exits with code 143. DIR holds flags.txt (the
+resolved flags), provenance.json, metrics.csv, tensorboard/, checkpoints/ and,
+at the end, classifier.keras.
 """
 
 from absl import flags
