@@ -82,7 +82,7 @@ def test_protocols_take_saved_models(version, case, tmp_path):
         "--attack_width_factor=0.03125",
     )
     assert done.returncode == 0, done.stderr
-    assert "40 of its 200 examples are taken for it" in done.stdout
+    assert "40 of its 200 examples are used as test split" in done.stdout
     # Each version has a result of its own.
     (path,) = tmp_path.glob(f"v{version}-evaluation-*.json")
     result = json.loads(path.read_text())

@@ -255,5 +255,5 @@ def test_a_diverged_run_says_so(tmp_path):
         f"--workdir={tmp_path}/run",
         check=False,
     )
-    fails(done, "of step 2 is not finite. Its batch: the examples ")
+    fails(done, "of step 2 is not finite. The batch holds the examples ")
     assert len(done.stderr.strip().splitlines()) == 1

@@ -192,7 +192,7 @@ ROWS = {
     ),
     "extra data of another shape": (
         [*TRAIN, "--extra_data={f}/extra_shape.npz", "--extra_fraction=0.5"],
-        r"must have the shape \(8, 8, 1\), as those of digits have. Received",
+        r"must have the shape \(8, 8, 1\) of the images of digits. Received",
     ),
     "extra data of other classes": (
         [*TRAIN, "--extra_data={f}/extra_classes.npz", "--extra_fraction=0.5"],
@@ -200,7 +200,7 @@ ROWS = {
     ),
     "too few extra data": (
         [*TRAIN, "--extra_data={f}/extra_few.npz", "--extra_fraction=0.5"],
-        "need at most 3 extra examples a batch",
+        "need at most 3 extra examples in a batch",
     ),
     "the best of nothing": (
         [*TRAIN, "--keep_best"],

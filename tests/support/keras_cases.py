@@ -225,8 +225,8 @@ inner.layers[-1].name = "probabilities"
 trainer(keras.Sequential([keras.Input((4, 4, 1)), inner]))""",
             "ValueError: The classifier must return logits, but its outputs "
             "look like softmax probabilities (each row is non-negative and "
-            "sums to one). Attacks on probabilities are too weak and flatter "
-            "the model: remove the softmax, for instance `Dense(num_classes)` "
+            "sums to one). Attacks on probabilities are weak and overstate the "
+            "robustness: remove the softmax, for instance `Dense(num_classes)` "
             "without an activation. Its last layer: 'probabilities'.",
         ),
     ],
