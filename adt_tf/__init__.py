@@ -12,15 +12,13 @@
         classifier, test, attacks=[adt_tf.attacks.pgd(8 / 255, num_steps=20)])
     adt_tf.export(classifier, "saved_model")
 
-The parts, in the order in which they build on each other: `threat_models`,
-`distributions`, `objectives`, `step_rules`, `attacks`, `losses`,
-`outer_steps`, `averaging`, `trainer`, `methods`; beside them `networks`,
-`data`, `optimizers`, `schedules`, `callbacks`,
-`evaluation`, `linting`, `analysis`, `serving`, `runs`, `report` and
-`reproduction`.
+The parts, from the bottom up: `threat_models`, `distributions`, `objectives`,
+`step_rules`, `attacks`, `losses`, `training`, `methods`. Beside them there are
+`networks`, `data`, `optimizers`, `schedules`, `callbacks`, `evaluation`,
+`linting`, `analysis`, `serving`, `runs`, `report` and `reproduction`.
 
-Each of them is imported when it is first used, so that `import adt_tf` takes no
-time and a command answers before TensorFlow is there.
+A module is imported when it is first used, so `import adt_tf` is fast and does
+not import TensorFlow.
 """
 
 import importlib
@@ -29,6 +27,8 @@ import os
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
+
+from adt_tf import keras_registry
 
 if TYPE_CHECKING:
     from adt_tf import (
@@ -110,7 +110,7 @@ __all__ = [
     "threat_models",
     "transplant",
 ]
-# Where the names that are no modules come from.
+# Modules of the names that are not modules themselves.
 _HOMES = {
     "AdversarialTrainer": "training",
     "as_classifier": "networks",
@@ -124,7 +124,7 @@ _HOMES = {
     "save_to_preset": "serving.preset_models",
     "transplant": "serving.bridge.transplant",
 }
-# Modules that are no part of `from adt_tf import *`.
+# Modules that `from adt_tf import *` does not import.
 _MODULES = (
     "analysis",
     "evaluation",
@@ -139,9 +139,9 @@ _MODULES = (
 
 
 def _check_backend() -> None:
-    """Raises `ImportError` where Keras runs, or will run, on another backend.
+    """Raises `ImportError` if the backend of Keras is not TensorFlow.
 
-    Keras takes the environment's, or else that of its configuration file.
+    Keras reads the environment variable, or else its configuration file.
     """
     backend = os.environ.get("KERAS_BACKEND")
     if "keras" in sys.modules and hasattr(sys.modules["keras"], "config"):
@@ -155,13 +155,14 @@ def _check_backend() -> None:
             backend = None
     if backend not in (None, "tensorflow"):
         raise ImportError(
-            "adt_tf needs Keras on TensorFlow. Received: backend "
-            f"{backend!r}; set KERAS_BACKEND=tensorflow before Keras is "
-            "imported."
+            "adt_tf requires the TensorFlow backend of Keras. Received: "
+            f"backend {backend!r}; set KERAS_BACKEND=tensorflow before Keras "
+            "is imported."
         )
 
 
 _check_backend()
+keras_registry.register()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Named arrays in .npz files, which say their format.
+"""Reads and writes named arrays in .npz files, with a format number.
 
 write_arrays("state.npz", {"outcomes": outcomes})
-read_arrays("state.npz")          # or None where it is of no use
+read_arrays("state.npz")          # None if it cannot be used
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from adt_tf import files
 
-#: What NumPy raises of a file that is no .npz file, or is damaged.
+#: Errors of NumPy for a file that is damaged or not an .npz file.
 DAMAGED = (
     OSError,
     ValueError,
@@ -31,7 +31,8 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-_LARGEST = 1 << 30  # bytes
+# Largest size of all arrays in bytes.
+_LARGEST = 1 << 30
 
 
 def write_arrays(
@@ -40,7 +41,13 @@ def write_arrays(
     *,
     compress: bool = False,
 ) -> None:
-    """Writes arrays with their format, whole or not at all."""
+    """Writes arrays and their format to a file, atomically.
+
+    Args:
+        path: Path of the file.
+        arrays: Arrays by name.
+        compress: Whether to compress the file.
+    """
     save = np.savez_compressed if compress else np.savez
     with files.atomic_write(path) as partial:
         save(partial, format=np.array(files.FORMAT), **arrays)
@@ -49,10 +56,15 @@ def write_arrays(
 def read_arrays(
     path: str | os.PathLike, *, largest: int = _LARGEST
 ) -> dict[str, np.ndarray] | None:
-    """Reads what `write_arrays` wrote.
+    """Reads a file that `write_arrays` wrote.
 
-    Returns None where that is missing, damaged, of another format, or larger
-    than `largest` bytes when unpacked: it is then to be worked out again.
+    Args:
+        path: Path of the file.
+        largest: Largest size of all arrays in bytes.
+
+    Returns:
+        The arrays by name, or None if the file is missing, damaged, too large
+        or of another format.
     """
     try:
         with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -63,6 +75,6 @@ def read_arrays(
                 arrays = dict(loaded)
     except DAMAGED:
         return None
-    # Version 0.1.0 wrote no format.
+    # Files of version 0.1.0 have no format.
     written = arrays.pop("format", np.array(files.FORMAT))
     return arrays if np.array_equal(written, files.FORMAT) else None

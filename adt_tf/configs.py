@@ -1,14 +1,15 @@
-"""The configuration of a part as plain data: what it is, every number exact.
+"""Serialization of parts, such as attacks and losses, as plain data.
 
-    data = configs.serialize(attack)        # JSON can hold it
-    attack = configs.deserialize(data)      # an equal one
-    configs.fingerprint(attack)             # tells two attacks apart
+    data = configs.serialize(attack)        # can be written as JSON
+    attack = configs.deserialize(data)      # an equal attack
+    configs.fingerprint(attack)             # a hash of the configuration
 
-A part is one of three. An object with Keras' `get_config` is its class and its
-arguments. What a function decorated by `recorded` has made is that function
-and its arguments. A plain function is its name; one that is not adt_tf's own
-is known by its code as well, so that a fingerprint changes when it is edited,
-and cannot be saved. `repr` is for people, and no part of this.
+There are three kinds of parts. An object with `get_config`, as in Keras, is
+described by its class and its arguments. The result of a function decorated by
+`recorded` is described by that function and its arguments. A plain function is
+described by its name. A function that is not part of adt_tf is described by its
+code as well, so that its fingerprint changes when it is edited; it cannot be
+serialized.
 """
 
 from __future__ import annotations
@@ -28,47 +29,49 @@ import numpy as np
 import tensorflow as tf
 
 _PLAIN = (type(None), bool, int, float, str)
-# Functions of these are known by name: their versions are recorded elsewhere.
+# Functions of these packages are described by name only; `provenance` records
+# the versions of the packages.
 _LIBRARIES = ("tensorflow", "keras", "numpy")
 
 
 def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets what a function returns say how it was made.
+    """Decorates a function, so that its results can be serialized.
 
-    The result must take attributes, as functions and most objects do.
+    The function and its arguments are stored in the attribute `made_by` of the
+    result, which must accept attributes.
     """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def recording(*args, **kwargs):
-        made = function(*args, **kwargs)
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        part = function(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        made.made_by = (recording, dict(bound.arguments))
-        return made
+        part.made_by = (recording, dict(bound.arguments))
+        return part
 
     return recording
 
 
 def fingerprint(part: Any) -> str:
-    """Returns a hash of a part's configuration."""
+    """Returns a hash of the configuration of a part."""
     text = json.dumps(_described(part, exact=False), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def serialize(part: Any) -> Any:
-    """Returns a part as plain data, from which `deserialize` makes it again.
+    """Returns a part as plain data, which `deserialize` converts back.
 
-    Raises `ValueError` where it holds what plain data cannot: a function that
-    is not adt_tf's own, arrays, or a model that is no Keras model.
+    Raises `ValueError` if the part contains a function or object that is
+    neither part of adt_tf nor registered with Keras, or an array.
     """
     return _described(part, exact=True)
 
 
 def deserialize(data: Any) -> Any:
-    """Returns the part that `serialize` has described.
+    """Returns the part that `serialize` described.
 
-    Only names of adt_tf are looked up: nothing else can be imported or run.
+    Only names of adt_tf are looked up; no other code is imported or run.
     """
     if isinstance(data, list):
         return [deserialize(item) for item in data]
@@ -90,9 +93,9 @@ def deserialize(data: Any) -> Any:
 
 
 class Configured:
-    """Gives a class `get_config` and `from_config` by its constructor.
+    """Base class that derives `get_config` from the constructor's signature.
 
-    Each argument of the constructor is also an attribute of that name.
+    Each argument of the constructor must be an attribute of the same name.
     """
 
     def get_config(self) -> dict[str, Any]:
@@ -109,7 +112,12 @@ class Configured:
 
 
 def _described(part: Any, *, exact: bool) -> Any:
-    """The plain data of a part; where `exact`, only what can be made again."""
+    """Returns a part as plain data.
+
+    Args:
+        part: Part to describe.
+        exact: Whether the part must be reconstructible from the data.
+    """
     describe = functools.partial(_described, exact=exact)
     if isinstance(part, _PLAIN):
         return part
@@ -128,7 +136,7 @@ def _described(part: Any, *, exact: bool) -> Any:
     if exact and (isinstance(part, keras.Model) or _is_known_to_keras(part)):
         return {"keras": keras.saving.serialize_keras_object(part)}
     if isinstance(part, keras.Model):
-        # Names of layers count up in a process, and weights are not settings.
+        # Names of layers depend on a counter, and weights are not settings.
         shapes = [list(variable.shape) for variable in part.variables]
         return {"model": _name(type(part)), "shapes": shapes}
     if hasattr(part, "get_config") and (exact or _is_ours(type(part))):
@@ -152,10 +160,9 @@ def _described(part: Any, *, exact: bool) -> Any:
         return {"function": _name(part)}
     if exact:
         raise ValueError(
-            "Only parts of adt_tf can be saved: a function or object of your "
-            "own has no configuration from which it could be made again. "
-            f"Received: {part!r}; register it with "
-            "`keras.saving.register_keras_serializable`."
+            "Only parts of adt_tf, and functions and objects that are "
+            "registered with `keras.saving.register_keras_serializable`, can "
+            f"be saved. Received: {part!r}"
         )
     if isinstance(part, np.ndarray | tf.Tensor | tf.Variable):
         array = np.ascontiguousarray(part)
@@ -167,7 +174,7 @@ def _described(part: Any, *, exact: bool) -> Any:
 
 
 def _is_known_to_keras(part: Any) -> bool:
-    """Whether Keras itself has the class or function, or a user told it."""
+    """Returns whether a class or function is Keras' own or registered."""
     kind = part if isinstance(part, types.FunctionType) else type(part)
     if _is_ours(kind):
         return False
@@ -177,7 +184,7 @@ def _is_known_to_keras(part: Any) -> bool:
 
 
 def _object(part: Any) -> dict[str, Any]:
-    """An object of somebody else's class, by its attributes and its code."""
+    """Describes an object of another package by its attributes and code."""
     attributes = {
         name: _described(value, exact=False)
         for name, value in getattr(part, "__dict__", {}).items()
@@ -198,25 +205,25 @@ def _object(part: Any) -> dict[str, Any]:
 
 
 def _code(function: types.FunctionType) -> dict[str, Any]:
-    """A function by its name, its code and the values it has closed over."""
+    """Describes a function by its name, its code and its bound values."""
     if function.__module__.split(".")[0] in _LIBRARIES:
         return {"function": _name(function)}
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    held = [*cells, *(function.__defaults__ or ())]
-    held += (function.__kwdefaults__ or {}).values()
+    bound_values = [*cells, *(function.__defaults__ or ())]
+    bound_values += (function.__kwdefaults__ or {}).values()
     return {
         "function": _name(function),
         "code": hashlib.sha256(_bytes(function.__code__)).hexdigest(),
         "holds": [
             _described(value, exact=False)
-            for value in held
+            for value in bound_values
             if value is not function
         ],
     }
 
 
 def _bytes(code: types.CodeType) -> bytes:
-    """All that a function's code says, that of inner functions included."""
+    """Returns the bytecode, names and constants, including inner functions."""
     parts = [code.co_code, repr(code.co_names).encode()]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -231,7 +238,7 @@ def _name(thing: Any) -> str:
 
 
 def _is_ours(thing: Any) -> bool:
-    """Whether a class or function is adt_tf's own, under a name of a module."""
+    """Returns whether a class or function is defined in a module of adt_tf."""
     return (
         thing.__module__.split(".")[0] == "adt_tf"
         and "<" not in thing.__qualname__
@@ -239,7 +246,7 @@ def _is_ours(thing: Any) -> bool:
 
 
 def _looked_up(name: str) -> Any:
-    """Returns the class or function of a name, which must be adt_tf's."""
+    """Returns the class or function of adt_tf with a name."""
     module, _, path = str(name).partition(":")
     if module.split(".")[0] != "adt_tf" or not path.isidentifier():
         raise ValueError(
@@ -247,10 +254,9 @@ def _looked_up(name: str) -> Any:
             f"configuration. Received: {name!r}"
         )
     try:
-        found = getattr(importlib.import_module(module), path)
+        return getattr(importlib.import_module(module), path)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"This version of adt_tf has no {name!r}: the configuration was "
             "written by another version."
         ) from error
-    return found

@@ -1,11 +1,11 @@
-"""Files that are either whole or not there.
+"""Atomic writing of files, and safe reading.
 
     with atomic_write("run/best.keras") as partial:
         classifier.save(partial)
     write_text(path, text), read_text(path), sha256(path)
 
-What a killed process leaves half written lies in a directory that is named
-`.adt_tf-XXXXXXXX.partial`, which `remove_leftovers` recognises.
+A file is written to a directory `.adt_tf-XXXXXXXX.partial` and then renamed.
+`remove_leftovers` deletes such directories of killed processes.
 """
 
 from __future__ import annotations
@@ -25,31 +25,34 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # not a Unix: there two processes are not told apart
+except ImportError:  # Systems other than Unix run without locks.
     fcntl = None
 
 #: The format of the files that this version writes and reads.
 FORMAT = 1
 _PREFIX, _SUFFIX = ".adt_tf-", ".partial"
 _LEFTOVER = re.compile(r"\.adt_tf-[a-z0-9_]{8}\.partial")
-# Of a file that is read as a whole, in bytes.
+# Largest size in bytes of a file that is read as a whole.
 _LARGEST = 256 << 20
-# What libraries in C++ tell of a disk in the text of errors of their own.
+# Errors of the disk that C++ libraries mention in the text of their own errors.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class DiskError(OSError):
-    """An error of the disk whose message names the file, in one line."""
+    """An error of the disk, with a message of one line that names the file."""
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yields where to write a file or a directory that then becomes `path`.
+    """Yields a temporary path for a file or directory that becomes `path`.
 
-    That place is in a new directory beside `path`, whose random name nobody
-    else has. If the block ends well, what was written is flushed to the disk
-    and renamed. Otherwise it is removed, and `path` is as it was. An error of
-    the disk is raised as a `DiskError`.
+    The temporary path is in a new directory beside `path` with a random name.
+    If the block ends without an error, its content is flushed to disk and
+    renamed to `path`. Otherwise it is deleted, and `path` is unchanged. An
+    error of the disk is raised as a `DiskError`.
+
+    Args:
+        path: Path of the file or directory to write.
     """
     path = pathlib.Path(path)
     parents = [path.parent, *path.parent.parents]
@@ -77,7 +80,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def _partial_directory(parent: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes a directory for the block, and holds its lock as long."""
+    """Creates a directory for the block, and holds its lock."""
     folder = tempfile.mkdtemp(prefix=_PREFIX, suffix=_SUFFIX, dir=parent)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -89,7 +92,7 @@ def _partial_directory(parent: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Whether the lock of a file could be taken, without waiting."""
+    """Takes the lock of a file without waiting; returns whether it could."""
     if fcntl is None:
         return False
     try:
@@ -100,10 +103,10 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def remove_leftovers(directory: pathlib.Path) -> None:
-    """Removes what killed processes have left half written in a directory.
+    """Deletes the partial files of killed processes in a directory.
 
-    Call it only on a directory that is the package's own. A process that is
-    still writing holds a lock, and is not disturbed.
+    Call it only on directories that adt_tf has created. The files of a process
+    that is still writing are locked, and stay.
     """
     if not directory.is_dir():
         return
@@ -121,31 +124,31 @@ def remove_leftovers(directory: pathlib.Path) -> None:
 
 
 def is_leftover(path: pathlib.Path) -> bool:
-    """Whether a path is named as what a killed process leaves."""
+    """Returns whether the name of a path is that of a partial file."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
 
 def remove_tree(directory: pathlib.Path) -> None:
-    """Removes a directory; a killed process leaves it whole or not there."""
-    # A full disk may have no room for another directory, but for a name.
+    """Deletes a directory atomically: it is renamed first."""
+    # On a full disk, renaming works where creating a directory may not.
     name = f"{_PREFIX}{secrets.token_hex(4)}{_SUFFIX}"
     os.rename(directory, directory.with_name(name))
     shutil.rmtree(directory.with_name(name), ignore_errors=True)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file as it is, line ends included."""
+    """Writes a text file atomically, without changing line ends."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
-    """Writes a file, whole or not at all."""
+    """Writes a file atomically."""
     with atomic_write(path) as partial:
         partial.write_bytes(content)
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Waits until a file, or a directory's list, is on the disk."""
+    """Flushes a file, or the list of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -154,15 +157,15 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def sync_tree(path: pathlib.Path) -> None:
-    """Waits until a directory and all that is in it are on the disk."""
+    """Flushes a directory and all its content to disk."""
     for inside in [*path.rglob("*"), path]:
         sync(inside)
 
 
 def is_taken(path: str | os.PathLike) -> bool:
-    """Whether something lies at a path, be it a link that leads nowhere.
+    """Returns whether a path exists, including broken links.
 
-    Raises `OSError` where nothing can, such as for a name that is too long.
+    Raises `OSError` for an impossible path, such as a name that is too long.
     """
     try:
         os.lstat(path)
@@ -172,16 +175,16 @@ def is_taken(path: str | os.PathLike) -> bool:
 
 
 def open_regular(path: str | os.PathLike) -> BinaryIO:
-    """Opens a file to read it; refuses a pipe, a device or a directory.
+    """Opens a file for reading; raises for a pipe, a device or a directory.
 
-    Those might have no end, or never answer.
+    Reading a pipe or a device might never end.
     """
-    # Without O_NONBLOCK a pipe that nobody writes is waited for.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ValueError(f"{path} is no regular file, so it is not read.")
+        raise ValueError(f"{path} is not a regular file, so it is not read.")
     return open(descriptor, "rb")
 
 
@@ -195,7 +198,7 @@ def sha256(path: str | os.PathLike) -> str:
 
 
 def read_bytes(path: str | os.PathLike, *, largest: int = _LARGEST) -> bytes:
-    """Reads a file; refuses one that has more than `largest` bytes."""
+    """Reads a file; raises if it has more than `largest` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(largest + 1) if size <= largest else b""
@@ -211,11 +214,11 @@ def read_text(path: str | os.PathLike) -> str:
     try:
         return read_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text file: {error}") from error
+        raise ValueError(f"{path} is not a text file: {error}") from error
 
 
 def disk_error(error: BaseException) -> str | None:
-    """Returns what a disk refuses, in the system's words, or None."""
+    """Returns the system's message of a disk error, or None for others."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     for code in _DISK_ERRORS:
@@ -225,5 +228,5 @@ def disk_error(error: BaseException) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says, in one line."""
+    """Returns the first line of the message of an exception."""
     return (str(error).strip() or repr(error)).splitlines()[0]

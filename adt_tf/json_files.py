@@ -1,13 +1,13 @@
-"""JSON files: strict, of bounded size, and checked when they are read back.
+"""Reads JSON files against a schema, and writes them.
 
     FINDINGS = {"ok": bool, "findings": [{"check": str, "advice": Maybe(str)}]}
     write_json("lint.json", {"ok": True, "findings": []})
     read_json("lint.json", FINDINGS)["ok"]
 
-A schema is a type (`float` takes whole numbers as well, `object` anything), a
-set of the values that are allowed, a list with the schema of its items, a
-dictionary with those of its fields (there may be other fields), `Each` or
-`Maybe`. A file says its `format`; version 0.1.0 wrote none.
+A schema is a type (`float` includes integers, `object` is anything), a set of
+the allowed values, a list with the schema of its items, a dictionary with the
+schemas of its fields (further fields are allowed), `Each` or `Maybe`. A file
+holds its `format`; files of version 0.1.0 have none.
 """
 
 from __future__ import annotations
@@ -44,15 +44,19 @@ class Maybe:
 
 @dataclasses.dataclass(frozen=True)
 class Each:
-    """The schema of an object whose fields may have any name."""
+    """The schema of an object with fields of any name and the same schema."""
 
     schema: Any
 
 
 def write_json(path: str | os.PathLike, values: dict[str, Any]) -> None:
-    """Writes an object with its format, whole or not at all.
+    """Writes an object and its format to a file, atomically.
 
-    Raises `ValueError` where a number is NaN or infinite: JSON has none.
+    Raises `ValueError` if a number is NaN or infinite, which JSON lacks.
+
+    Args:
+        path: Path of the file.
+        values: Fields of the object.
     """
     values = {"format": files.FORMAT, **values}
     try:
@@ -60,26 +64,26 @@ def write_json(path: str | os.PathLike, values: dict[str, Any]) -> None:
     except ValueError as error:
         raise ValueError(
             f"{path} was not written, since JSON has no NaN and no infinite "
-            "numbers: give None in their place."
+            "numbers: use None instead."
         ) from error
     files.write_text(path, text + "\n")
 
 
 def read_json(path: str | os.PathLike, schema: Any = object) -> Any:
-    """Reads a JSON file and checks what it holds.
+    """Reads a JSON file and checks its content.
 
-    Raises `ValueError` with the file, the field, what is expected and what was
-    found there.
+    Raises `ValueError` with the file, the field, the expected type and the
+    value.
 
     Args:
-        path: File to read.
-        schema: Schema of its content.
+        path: Path of the file.
+        schema: Schema of the content.
     """
     text = files.read_text(path)
     try:
         values = _parse(text)
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON file: {error}") from error
+        raise ValueError(f"{path} is not a JSON file: {error}") from error
     problem = _nonstandard(values, "")
     if problem:
         raise ValueError(f"{path}: {problem}")
@@ -90,7 +94,7 @@ def read_json(path: str | os.PathLike, schema: Any = object) -> Any:
 
 
 def check(values: Any, schema: Any, *, path: str | os.PathLike) -> None:
-    """Raises `ValueError` where the content of a file does not fit a schema."""
+    """Raises `ValueError` if the content of a file does not fit a schema."""
     problem = _problem(values, schema, "")
     if problem:
         raise ValueError(f"{path}: {problem}")
@@ -115,7 +119,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _nonstandard(value: Any, field: str) -> str | None:
-    """Returns where a value is that only Python's reader takes, or None."""
+    """Returns a message if a value is not valid JSON, or None.
+
+    Python's reader accepts NaN, large integers and single surrogates.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return _message(field, "a finite number", str(value))
     if isinstance(value, int) and abs(value) >= 2**63:
@@ -141,7 +148,7 @@ def _message(field: str, expected: str, received: str) -> str:
 
 
 def _problem(value: Any, schema: Any, field: str) -> str | None:
-    """Returns what is wrong and where, or None."""
+    """Returns a message with the first error and its field, or None."""
     if isinstance(schema, Maybe):
         return None if value is None else _problem(value, schema.schema, field)
     expected = _expected(value, schema)
@@ -171,18 +178,18 @@ def _inside(field: str, name: str) -> str:
 
 
 def _expected(value: Any, schema: Any) -> str | None:
-    """Returns what a value must be, or None where it is."""
+    """Returns the expected type in words, or None if the value fits."""
     if isinstance(schema, list):
         return None if isinstance(value, list) else "a list"
     if isinstance(schema, (dict, Each)):
         return None if isinstance(value, dict) else "an object with fields"
     if isinstance(schema, set):
-        known = isinstance(value, (str, int)) and value in schema
-        return None if known else f"one of {sorted(schema)}"
+        is_allowed = isinstance(value, (str, int)) and value in schema
+        return None if is_allowed else f"one of {sorted(schema)}"
     if schema is object:
         return None
     types = (int, float) if schema is float else schema
-    # In Python true and false are whole numbers.
+    # In Python, bool is a subclass of int.
     fits = isinstance(value, types) and (
         schema is bool or not isinstance(value, bool)
     )

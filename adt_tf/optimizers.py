@@ -1,9 +1,9 @@
-"""SGD with weight decay as PyTorch has it; one loss scale for two optimisers.
+"""SGD with the weight decay of PyTorch, and loss scaling for two optimisers.
 
-Under `mixed_float16` Keras multiplies the loss, so that gradients do not
-vanish, and skips a step whose gradients overflow. The classifier's optimiser
-and the attack's share a backward pass, hence one scale: the smaller of theirs.
-Each adapts its own, and skips its own steps.
+Under `mixed_float16` Keras scales the loss, so that gradients do not underflow,
+and skips steps whose gradients overflow. The optimisers of the classifier and
+of the attack share a backward pass, and therefore one scale: the smaller of
+their two. Each optimiser adapts its own scale and skips its own steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from adt_tf import replication
 
-# An optimiser without loss scaling gives back the very loss it is given.
+# An optimiser without loss scaling returns this same object as its scale.
 _ONE = 1.0
 
 
@@ -27,17 +27,16 @@ class SGD(keras.optimizers.SGD):
         v <- momentum * v - learning_rate * g
         w <- w + v
 
-    Keras' own `weight_decay` shrinks the weight beside the momentum instead
-    and gives other results. The term applies to all weights, biases and
-    batch-norm scales included, as in the paper's recipes.
+    Keras' own `weight_decay` is decoupled from the momentum and gives other
+    results. As in the paper, the term applies to all weights, including biases
+    and the scales of batch normalisation.
 
-    Keras knows the class once `adt_tf.optimizers` is imported: do that before
-    `keras.saving.load_model` of a model that was compiled with it.
+    `import adt_tf` is enough to load a model that was compiled with it.
 
     Args:
-        learning_rate: A number or a schedule.
-        l2: The weight decay of the recipe, for instance 2e-4.
-        **arguments: Further ones of `keras.optimizers.SGD`.
+        learning_rate: Number or schedule.
+        l2: Weight decay, such as 2e-4.
+        **arguments: Further arguments of `keras.optimizers.SGD`.
     """
 
     def __init__(
@@ -46,8 +45,10 @@ class SGD(keras.optimizers.SGD):
         super().__init__(learning_rate, **arguments)
         self.l2 = l2
 
-    def update_step(self, gradient, variable, learning_rate):
-        """Applies one update to one variable."""
+    def update_step(
+        self, gradient: Any, variable: Any, learning_rate: Any
+    ) -> None:
+        """Updates one variable."""
         if self.l2:
             gradient = gradient + self.l2 * keras.ops.cast(
                 variable, gradient.dtype
@@ -55,12 +56,12 @@ class SGD(keras.optimizers.SGD):
         super().update_step(gradient, variable, learning_rate)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what rebuilds the optimiser."""
+        """Returns the constructor's arguments."""
         return {**super().get_config(), "l2": self.l2}
 
 
 def scaled_like(optimizer: Any, other: Any) -> Any:
-    """Returns `other`, with loss scaling of its own if `optimizer` has it."""
+    """Returns `other`, with its own loss scaling if `optimizer` has one."""
     scaling = keras.optimizers.LossScaleOptimizer
     if isinstance(optimizer, scaling) and not isinstance(other, scaling):
         return scaling(other)
@@ -68,7 +69,7 @@ def scaled_like(optimizer: Any, other: Any) -> Any:
 
 
 def innermost(optimizer: Any) -> Any:
-    """Returns the optimiser inside loss scaling, or the optimiser itself."""
+    """Returns the optimiser inside a `LossScaleOptimizer`, or itself."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
@@ -84,7 +85,7 @@ def counter(optimizer: Any) -> Any:
 
 
 def common_scale(optimizers: list[Any]) -> Any:
-    """The factor of a loss whose gradients several optimisers share."""
+    """Returns the loss scale of a loss that several optimisers share."""
     scales = [optimizer.scale_loss(_ONE) for optimizer in optimizers]
     if all(scale is _ONE for scale in scales):
         return _ONE
@@ -92,10 +93,15 @@ def common_scale(optimizers: list[Any]) -> Any:
 
 
 def to_check(gradients: list[Any], scale: Any) -> list[Any]:
-    """What must be finite of the gradients of a loss times `scale`.
+    """Returns the values that must be finite if the loss is scaled.
 
-    Loss scaling expects gradients to overflow, then skips the step and halves
-    the scale. Where there is nothing left to halve, it would skip for ever.
+    With loss scaling, gradients may overflow: the step is skipped, and the
+    scale is halved. At a scale of 1 or below, overflows are errors, since
+    halving does not help any more.
+
+    Args:
+        gradients: Gradients of the scaled loss.
+        scale: Loss scale.
     """
     if scale is _ONE:
         return gradients
@@ -107,7 +113,7 @@ def to_check(gradients: list[Any], scale: Any) -> list[Any]:
 
 
 def has_usable_scale(optimizer: Any) -> bool:
-    """Whether a loss scale, if there is one, can be multiplied and divided."""
+    """Returns whether the loss scale, if any, is positive and finite."""
     scale = getattr(optimizer, "dynamic_scale", None)
     return scale is None or 0.0 < float(scale.numpy()) < float("inf")
 
@@ -115,10 +121,16 @@ def has_usable_scale(optimizer: Any) -> bool:
 def apply(
     optimizer: Any, gradients: list[Any], variables: list[Any], scale: Any
 ) -> None:
-    """Applies gradients of a loss that was multiplied by `scale`.
+    """Applies the gradients of a scaled loss.
 
-    Where one replica's gradients overflow, all must skip the step, or they
-    would wait for each other for ever.
+    If the gradients of one replica overflow, all replicas must skip the step;
+    otherwise they would wait for each other for ever.
+
+    Args:
+        optimizer: Optimiser of the variables.
+        gradients: Gradients of the loss times `scale`.
+        variables: Variables to update.
+        scale: Loss scale, from `common_scale`.
     """
     if not variables:
         return

@@ -1,17 +1,17 @@
-"""Half precision where it is cheap, float32 where it matters.
+"""Precision of the classifier, and of the inner maximisation.
 
     with precision.policy("mixed_bfloat16"):
         classifier = networks.get("wrn-28-10")
 
 Images, perturbations, distributions, logits, losses and all weights stay in
-float32; the layers between a network's first and its last compute in the half
-format. Eight bits of bfloat16 tell 17 values apart within 8/255 of a pixel, so
-a first layer in it would not see most of a perturbation.
+float32. The layers between the first and the last of a network compute in the
+half format. bfloat16 has only 17 values within 8/255 of a pixel, so a first
+layer in bfloat16 would lose most of a perturbation.
 
     precision.of_search("auto", classifier)      # "float32" or "bfloat16"
 
-says in which format the inner problem alone is searched, a choice of its own:
-`policy` is about how the classifier computes wherever it runs.
+returns the format of the inner maximisation, which is independent of `policy`:
+that one applies wherever the classifier runs.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ from adt_tf.kernels import half
 
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 
-#: What a search may be asked to run in.
+#: Allowed precisions of the inner maximisation.
 SEARCH_CHOICES = ("auto", "float32", "bfloat16")
 
-# Multiplications in half precision that an image takes at least where "auto"
-# chooses it. Those of WRN-10-1 on 32x32 pixels are 12 million, those of the
-# small network on 8x8 digits 0.6 million: such a training takes a minute or
-# two, of which a fifth is no reason for another result than float32's.
+# Smallest number of multiplications for an image at which "auto" chooses half
+# precision. WRN-10-1 on 32x32 pixels has 12 million, the small network on 8x8
+# digits 0.6 million: its training takes a minute or two, and saving a fifth of
+# it does not justify results that differ from float32.
 _FEWEST_MULTIPLICATIONS = 4_000_000
 
-# As Linux calls the instructions that multiply bfloat16.
+# Linux' names of the CPU features that multiply bfloat16.
 _CPU_FEATURES = {"avx512_bf16", "amx_bf16"}
 
-# The gradient of one example's loss, backpropagated in float16, is below what
-# that format can hold where the classifier is sure. The outer step's 2^15,
-# spread over a batch of 128, is the same 2^8 for each example.
+# If the classifier is confident, the gradient of one example's loss underflows
+# in float16. The outer step scales the mean over a batch of 128 by 2^15, which
+# is also a factor of 2^8 for each example.
 _INPUT_SCALE = 256.0
 
 
 @contextlib.contextmanager
 def policy(name: str) -> Iterator[None]:
-    """Builds what is inside with a dtype policy of Keras, by its name.
+    """Sets the dtype policy of Keras for layers that the block builds.
+
+    Args:
+        name: Name of the policy, one of `POLICIES`.
 
     Example:
 
@@ -68,14 +71,14 @@ def policy(name: str) -> Iterator[None]:
 
 
 def of_search(choice: str, classifier: Any) -> str:
-    """Returns the format of a search, "auto" resolved for this machine.
+    """Returns the precision of the inner maximisation, with "auto" resolved.
 
-    "auto" is bfloat16 where the CPU multiplies in it, no accelerator is there,
-    and the classifier computes in float32 and is large enough for it to pay.
+    "auto" is bfloat16 if the CPU multiplies bfloat16, there is no accelerator,
+    and the classifier computes in float32 and is large enough to benefit.
 
     Args:
         choice: "auto", "float32" or "bfloat16".
-        classifier: What the search runs.
+        classifier: Classifier of the inner maximisation.
     """
     arguments.one_of(SEARCH_CHOICES, choice=choice)
     if choice != "auto":
@@ -90,10 +93,10 @@ def of_search(choice: str, classifier: Any) -> str:
 
 
 def cpu_has_bfloat16(path: str = "/proc/cpuinfo") -> bool:
-    """Says whether the CPU multiplies in bfloat16; False where unknown.
+    """Returns whether the CPU multiplies bfloat16; False if unknown.
 
     Args:
-        path: File in which the system tells the CPU's features.
+        path: File of the system that lists the CPU's features.
     """
     try:
         text = pathlib.Path(path).read_text(errors="replace")
@@ -103,18 +106,23 @@ def cpu_has_bfloat16(path: str = "/proc/cpuinfo") -> bool:
 
 
 def full() -> str:
-    """The dtype of weights, for the layers that must not compute in less."""
+    """Returns the dtype of weights, for layers that must compute in it."""
     return keras.config.dtype_policy().variable_dtype
 
 
 def guarded(
     classifier: Any, run: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor
 ) -> tf.Tensor:
-    """Returns run(x), with a gradient in x that does not vanish in float16.
+    """Returns run(x), with a gradient in x that does not underflow in float16.
 
-    The gradient is multiplied by a power of two on its way into the
-    classifier and divided by it on its way out: the same gradient, without
-    the underflow between. For other formats it is run(x) as it is.
+    In the backward pass the gradient is multiplied by a power of two before it
+    enters the classifier, and divided by it afterwards. For classifiers in
+    other formats the result is run(x) itself.
+
+    Args:
+        classifier: Classifier that `run` calls.
+        run: Function from images to a tensor.
+        x: Images.
     """
     if getattr(classifier, "compute_dtype", None) != "float16":
         return run(x)

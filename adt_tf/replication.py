@@ -1,4 +1,4 @@
-"""What a step on several devices needs to know of the other replicas.
+"""Sums and means over the replicas of a training step.
 
 share, replicas = replication.share_of_batch(x)
 total = replication.sum_over_replicas(value)
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 def share_of_batch(x: tf.Tensor) -> tuple[Any, int]:
-    """This replica's share of the global batch, and how many replicas."""
+    """Returns this replica's share of the batch, and the number of replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if replicas == 1:
         return 1.0, 1
@@ -22,7 +22,7 @@ def share_of_batch(x: tf.Tensor) -> tuple[Any, int]:
 
 
 def agree_on_finite(gradients: list[Any]) -> list[Any]:
-    """Makes gradients not finite where another replica's are not."""
+    """Sets gradients to NaN if those of another replica are not finite."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return gradients
     finite = [
@@ -36,16 +36,16 @@ def agree_on_finite(gradients: list[Any]) -> list[Any]:
 
 
 def sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
-    """Adds up the tensors of all replicas, inside a step."""
+    """Returns the sum of a tensor over all replicas; call it inside a step."""
     return tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, value
     )
 
 
 def mean_over_batch(values: tf.Tensor) -> tf.Tensor:
-    """Returns the mean of values over the global batch, of all replicas.
+    """Returns the mean of values over the global batch.
 
-    Outside a step of several replicas that is the tensor's own mean.
+    Outside a step of several replicas, it is the mean of the tensor.
     """
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:

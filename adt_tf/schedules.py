@@ -1,9 +1,9 @@
-"""Learning rates over the steps of a run.
+"""Schedules of the learning rate.
 
     schedules.get("cosine", 0.1, total_steps=7800, warmup_steps=390)
     schedules.get("steps", 0.1, total_steps=7800, drops=(5000,))
 
-`Warmup` and `OneCycle` are ordinary schedules of Keras; the others are its own.
+`Warmup` and `OneCycle` are Keras schedules; the others are Keras' own.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 #: Names of the schedules.
 NAMES = ("steps", "cosine", "one_cycle")
-# Share of the steps after which one cycle has its peak, unless told.
+# Default position of the peak of one cycle, as a fraction of all steps.
 _PEAK = 0.3
 
 
 @keras.saving.register_keras_serializable("adt_tf")
 class Warmup(Schedule):
-    """A rate that grows linearly to that of another schedule.
+    """A rate that rises linearly to that of another schedule.
 
         rate_t = schedule_t * min(1, (t + 1) / warmup_steps)
 
     Args:
-        schedule: A number, or a schedule of Keras.
-        warmup_steps: Number of steps until it has its value.
+        schedule: Number, or schedule of Keras.
+        warmup_steps: Number of steps until the full rate.
     """
 
     def __init__(self, schedule: Any, warmup_steps: int):
@@ -67,14 +67,14 @@ class Warmup(Schedule):
 
 @keras.saving.register_keras_serializable("adt_tf")
 class OneCycle(Schedule):
-    """A rate that grows linearly to its peak, then falls linearly to 0.
+    """A rate that rises linearly to its peak, then falls linearly to 0.
 
         rate_t = peak * (t + 1) / warmup_steps                    to the peak
         rate_t = peak * (total_steps - t) / (total_steps - warmup_steps)  then
 
     Args:
         peak: Largest rate.
-        total_steps: Number of steps after which it is 0.
+        total_steps: Number of steps until the rate is 0.
         warmup_steps: Number of steps until the peak.
 
     Reference: Smith, A Disciplined Approach to Neural Network
@@ -115,13 +115,13 @@ def get(
     """Returns the learning rate of a run, a number or a schedule.
 
     Args:
-        name: "steps", a rate that is divided by 10 at each drop; "cosine", one
-            that falls to 0 along half a cosine; or "one_cycle".
+        name: "steps" for a rate that is divided by 10 at each drop, "cosine"
+            for a rate that falls to 0 along half a cosine, or "one_cycle".
         rate: Largest rate.
         total_steps: Number of steps of the run.
-        warmup_steps: Number of first steps over which the rate grows; 0 for
-            none, or for 30 % of one cycle.
-        drops: Steps, counted from 0, that are the first with a smaller rate.
+        warmup_steps: Number of steps over which the rate rises; 0 for none (for
+            "one_cycle": 30 % of the steps).
+        drops: Steps, counted from 0, at which the rate is divided by 10.
 
     Example:
 

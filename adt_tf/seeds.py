@@ -1,13 +1,13 @@
-"""Reproducible randomness: every draw is a function of (seed, image).
+"""Reproducible randomness: each draw is a function of (seed, image).
 
     seed = seeds.make(0)                       # int32 [2]
-    step_seed = seeds.fold(seed, step)         # another, independent one
+    step_seed = seeds.fold(seed, step)         # an independent seed
     noise = seeds.per_example(
         lambda s: tf.random.stateless_normal([5, 32, 32, 3], s), x, step_seed)
 
-The noise of an example is keyed by the seed and by a fingerprint of its own
-pixels, never by its place in the batch. So the result for one image is the
-same in any batch, on any number of devices, and after a resume.
+The noise of an example depends on the seed and on a fingerprint of its pixels,
+not on its position in the batch. So the result for an image is the same in any
+batch, on any number of devices, and after a resumption.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ import tensorflow as tf
 
 
 def make(seed: int | tf.Tensor) -> tf.Tensor:
-    """Returns an int32 [2] seed from a whole number (or such a seed as is)."""
+    """Returns a seed int32 [2].
+
+    Args:
+        seed: Integer, or a seed int32 [2], which is returned unchanged.
+    """
     if isinstance(seed, numbers.Integral):
         seed = int(seed)
-        # Both halves are kept, so that any 64-bit number is a seed of its own.
+        # Both halves are used, so that all 64-bit integers are distinct seeds.
         low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
         return tf.constant(
             [half - (half >> 31 << 32) for half in (low, high)], tf.int32
@@ -37,7 +41,12 @@ def make(seed: int | tf.Tensor) -> tf.Tensor:
 
 
 def fold(seed: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
-    """Returns an independent seed made from `seed` and a counter."""
+    """Returns an independent seed from a seed and a counter.
+
+    Args:
+        seed: Seed int32 [2].
+        data: Counter, such as the number of a step.
+    """
     return tf.random.experimental.stateless_fold_in(
         seed, tf.cast(data, tf.int32)
     )
@@ -49,7 +58,14 @@ def per_example(
     seed: tf.Tensor,
     dtype: tf.DType = tf.float32,
 ) -> tf.Tensor:
-    """Stacks `draw(seed_i)` over the batch, seed_i from `seed` and image i."""
+    """Draws for each example of a batch, and stacks the results.
+
+    Args:
+        draw: Function from the seed of an example to its draw.
+        x: Images, whose fingerprints are mixed into the seeds.
+        seed: Seed int32 [2].
+        dtype: Type of the draws.
+    """
     fingerprints = tf.bitcast(
         tf.reshape(tf.fingerprint(x), [-1, 2, 4]), tf.int32
     )

@@ -7,7 +7,7 @@ import adt_tf
 from adt_tf import attacks, losses, methods, seeds
 from adt_tf.data import ImageData
 from adt_tf.distributions import Implicit
-from adt_tf.runs import evaluation_job
+from adt_tf.runs import generators
 from adt_tf.threat_models import Linf
 from adt_tf.training import trainer as trainer_module
 from tests.support.graphs import reachable_kinds
@@ -402,7 +402,7 @@ def test_trained_networks_are_kept_until_an_assessment_has_ended(
         return (
             attack,
             start,
-            evaluation_job.trained_generators(
+            generators.trained_generators(
                 [attacks.pgd(EPSILON), attack],
                 classifier,
                 lambda: train,

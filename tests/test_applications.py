@@ -119,7 +119,7 @@ def test_from_the_command_line(tmp_path, mobile):
     done = in_process.run(
         "train", "--network=small_cnn", "--weights=imagenet", "--workdir=w"
     )
-    assert done.returncode and "networks of keras.applications" in done.stderr
+    assert done.returncode and "network of keras.applications" in done.stderr
 
 
 def small(*last):

@@ -104,7 +104,7 @@ def test_a_damaged_one_is_named_and_skipped(damage, tmp_path, capsys):
     assert restored(tmp_path) == (1, 1.0)
     (told,) = capsys.readouterr().err.splitlines()
     assert told.startswith("warning: ") and "step-00000002 is damaged" in told
-    assert told.endswith("It is now damaged-step-00000002.")
+    assert told.endswith("It was renamed to damaged-step-00000002.")
     # The run comes by again.
     save(store, 2)
     assert restored(tmp_path) == (2, 2.0)

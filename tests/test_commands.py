@@ -195,7 +195,7 @@ def wait_for(process, condition):
 def interrupted(process):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=300)
-    assert told == "Interrupted. Repeat the command to go on.\n"
+    assert told == "Interrupted. Repeat the command to continue.\n"
     assert process.returncode == 130
 
 
@@ -321,7 +321,7 @@ def test_too_few_threads_are_told(monkeypatch):
 
     thread_start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", start_one)
-    with pytest.raises(ValueError, match="Only 5 further threads .*ulimit -u"):
+    with pytest.raises(ValueError, match="Only 5 more threads .*ulimit -u"):
         limits.check_limits()
     assert not any(thread.is_alive() for thread in running)
 
@@ -338,7 +338,7 @@ def test_too_few_threads_are_told(monkeypatch):
             RuntimeError("Error parsing: Arena alloc failed\nx"),
             "not enough mem",
         ),
-        (BrokenPipeError(32, "Broken pipe"), "Nobody reads the output"),
+        (BrokenPipeError(32, "Broken pipe"), "The reader of the output"),
     ],
 )
 def test_errors_that_become_one_line(error, words, monkeypatch, capsys):

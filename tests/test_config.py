@@ -205,9 +205,9 @@ def test_every_type_holds(name):
         ("--epochs", "--epochs needs a value: --epochs=... Received: --epochs"),
         ("--noepochs", "--epochs needs a value"),
         ("--augment=maybe", "--augment must be true or false. Received: maybe"),
-        ("--noaugment=1", "--noaugment=1 is no flag of a training run."),
-        ("epochs=3", "epochs=3 is no flag of a training run."),
-        ("--workdir=x", "--workdir=x is no flag of a training run."),
+        ("--noaugment=1", "--noaugment=1 is not a flag of a training run."),
+        ("epochs=3", "epochs=3 is not a flag of a training run."),
+        ("--workdir=x", "--workdir=x is not a flag of a training run."),
         ("--drop_after=1,,2", "--drop_after must be whole numbers"),
         ("--drop_after=3,3", "--drop_after must be increasing"),
         ("--drop_after=0", "--drop_after must be increasing"),
@@ -243,13 +243,13 @@ def test_parts_of_one_process_take_no_rollback():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"awp_warmup": 3}, "--awp_warmup needs --awp_size as well"),
-        ({"extra_data": "x.npz"}, "--extra_data needs --extra_fraction"),
-        ({"extra_fraction": 0.7}, "--extra_fraction needs --extra_data"),
-        ({"sample_temperature": 1.0}, "give --outer_samples above 1"),
+        ({"awp_warmup": 3}, "--awp_warmup requires --awp_size"),
+        ({"extra_data": "x.npz"}, "--extra_data requires --extra_fraction"),
+        ({"extra_fraction": 0.7}, "--extra_fraction requires --extra_data"),
+        ({"sample_temperature": 1.0}, "requires --outer_samples above 1"),
         (
             {"schedule": "cosine", "drop_after": (3,)},
-            "--drop_after belongs to --schedule=steps",
+            "--drop_after requires --schedule=steps",
         ),
         (
             {"rate_warmup": 3.0, "epochs": 3},
@@ -257,15 +257,15 @@ def test_parts_of_one_process_take_no_rollback():
         ),
         (
             {"clip_norm": 1.0, "distribute": "mirrored"},
-            "--clip_norm would clip each device's part",
+            "--clip_norm would clip the gradient of each device",
         ),
         (
             {"activation": "silu", "network": "keras:MobileNetV2"},
-            "--activation is for networks of adt_tf",
+            "--activation requires a network of adt_tf",
         ),
         (
             {"activation": "silu", "network": "mine.keras"},
-            "--activation is for networks of adt_tf",
+            "--activation requires a network of adt_tf",
         ),
     ],
 )
@@ -339,13 +339,13 @@ def test_a_workdir_is_claimed_once(tmp_path):
     claim(workdir, elsewhere)
     with pytest.raises(ValueError, match="holds another configuration") as told:
         claim(workdir, dataclasses.replace(config, seed=4))
-    assert "There, not here: ['--seed=-3']" in str(told.value)
-    assert "here, not there: ['--seed=4']" in str(told.value)
+    assert "Only in the file: ['--seed=-3']" in str(told.value)
+    assert "only in this command: ['--seed=4']" in str(told.value)
     assert (workdir / "flags.txt").read_text() == text
     full = tmp_path / "full"
     full.mkdir()
     (full / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match="is no run's workdir"):
+    with pytest.raises(ValueError, match="is not the workdir of a run"):
         claim(full, config)
 
 
@@ -370,8 +370,8 @@ def test_flags_of_a_workdir_are_read_back(tmp_path):
     assert Config.from_workdir(tmp_path / "run", download=True).download
     path = tmp_path / "run" / "flags.txt"
     for line, message in {
-        "--flagfile=digits/adt_exp": "is no flag of a training run",
-        "--output=x": "is no flag of a training run",
+        "--flagfile=digits/adt_exp": "is not a flag of a training run",
+        "--output=x": "is not a flag of a training run",
         "--epochs=many": "--epochs must be a whole number. Received: many",
         "--epochs=0": "--epochs must be at least 1. Received: 0",
         "--learning_rate=nan": "--learning_rate must be finite",

@@ -286,7 +286,7 @@ def test_a_killed_worker_ends_the_job_which_then_goes_on(lost, tmp_path):
     # Of the chief TensorFlow itself may tell first, and end the process.
     if lost:
         assert "error: Another worker has stopped" in text, text
-        assert "start all of them again" in text and "Traceback" not in text
+        assert "Start all workers again" in text and "Traceback" not in text
     assert not (killed / "classifier.keras").exists()
     finish(*start_workers(killed, flags))
     ends = [runs.end_of(path) for path in (killed, whole)]
@@ -360,7 +360,7 @@ def test_a_worker_lost_between_the_steps_is_told_as_well(monkeypatch):
         lambda: strategies.check_equal(strategy, "step", 1),
         lambda: strategies.any_worker(strategy, True),
     ):
-        with pytest.raises(OSError, match="start all of them again"):
+        with pytest.raises(OSError, match="Start all workers again"):
             call()
 
 

@@ -82,13 +82,13 @@ def test_protocols_take_saved_models(version, case, tmp_path):
         "--attack_width_factor=0.03125",
     )
     assert done.returncode == 0, done.stderr
-    assert "40 of its 200 examples are taken for it" in done.stdout
+    assert "40 of its 200 examples are used as test split" in done.stdout
     # Each version has a result of its own.
     (path,) = tmp_path.glob(f"v{version}-evaluation-*.json")
     result = json.loads(path.read_text())
     assert len(result["accuracy"]) == 4
     if version == "1.0":
-        assert "its logits are the features" in done.stdout
+        assert "its logits are used as features" in done.stdout
         assert "logit_similarity" in result["attacks"]["Fea-50x2 (logits)"]
 
 

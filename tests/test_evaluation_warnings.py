@@ -171,7 +171,7 @@ def test_accuracy_of_each_class_by_hand(honest, examples):
 
 @pytest.mark.parametrize("names", ["abcdefghij", ["a", "b"], [1] * 10, 3])
 def test_wrong_names_are_refused(names, honest, examples):
-    with pytest.raises(ValueError, match="`class_names` must hold a text"):
+    with pytest.raises(ValueError, match="`class_names` must hold a string"):
         run(honest, examples, class_names=names)
 
 

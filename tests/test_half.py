@@ -203,7 +203,7 @@ def test_only_methods_that_climb_take_it():
     for choice in ("auto", "float32"):
         config = Config(search_precision=choice)
         assert "search_precision" not in config.method_arguments()
-    with pytest.raises(ValueError, match="does not go with --precision"):
+    with pytest.raises(ValueError, match="cannot be combined with --precision"):
         Config(search_precision="bfloat16", precision="mixed_float16")
 
 

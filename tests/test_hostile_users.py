@@ -105,9 +105,9 @@ def test_images_of_another_size(classifier, attack, tmp_path):
 
 def test_masked_arrays_are_refused():
     masked = np.ma.masked_greater(IMAGES, 0.5)
-    with pytest.raises(ValueError, match="Images must not be masked"):
+    with pytest.raises(ValueError, match="Images must not be a masked"):
         data.as_arrays((masked, LABELS))
-    with pytest.raises(ValueError, match="Labels must not be masked"):
+    with pytest.raises(ValueError, match="Labels must not be a masked"):
         data.as_arrays((IMAGES, np.ma.masked_equal(LABELS, 0)))
 
 
@@ -202,7 +202,9 @@ def test_a_report_in_the_place_of_a_file(tmp_path):
 def test_a_flagfile_that_is_no_text(content, tmp_path):
     path = tmp_path / "mine.flags"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="mine.flags is no text file") as told:
+    with pytest.raises(
+        ValueError, match="mine.flags is not a text file"
+    ) as told:
         Config.from_flagfile(path)
     assert "\n" not in str(told.value)
 

@@ -72,7 +72,7 @@ def test_images_of_any_size_and_kind(tmp_path):
     Image.fromarray(opaque).save(folder / "b" / "deep.png")
     (folder / "b" / "notes.txt").write_text("no image")
     (folder / "b" / ".hidden.png").write_text("no image")
-    with pytest.raises(ValueError, match="such as .*: say which one to resize"):
+    with pytest.raises(ValueError, match="such as .*: set the size to resize"):
         Image.fromarray(ramp[:9, :9]).save(folder / "a" / "small.png")
         data.load(f"{folder}/")
     train = data.load(f"{folder}/", image_size=(8, 16))
@@ -102,7 +102,7 @@ def spoil(folder, case):
         return "Received: a"
     (folder / "b").mkdir()
     if case == "a class without images":
-        return "b holds no image"
+        return "b contains no images"
     (folder / "b" / "x.jpg").write_bytes(b"\xff\xd8\xff\xe0 no more")
     if case == "an unreadable JPEG":
         return "x.jpg cannot be read as an image"

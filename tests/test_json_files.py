@@ -93,7 +93,7 @@ def test_what_is_no_strict_json_is_refused(content, tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(
-        ValueError, match=r"file.json is no (JSON|text)"
+        ValueError, match=r"file.json is not a (JSON|text)"
     ) as told:
         read_json(path)
     assert "\n" not in str(told.value)
@@ -166,7 +166,7 @@ def endless(kind, folder):
 @pytest.mark.parametrize("read", [read_json, files.read_text, files.read_bytes])
 def test_nothing_is_read_for_ever(kind, read, tmp_path):
     path = endless(kind, tmp_path)
-    reason = "larger than" if kind == "huge file" else "no regular file"
+    reason = "larger than" if kind == "huge file" else "not a regular file"
     with within(20), pytest.raises(ValueError, match=f"{path} is {reason}"):
         read(path)
 

@@ -88,10 +88,9 @@ solves each example separately, so a weight has no effect there. Feature
 scattering moves a batch as a whole: each image has the same share of the
 transport, and its weight counts in the outer loss alone.
 
-**Files.** `keras.models.load_model` reads a saved trainer after
-`from adt_tf import AdversarialTrainer`. A function of your own, an objective or
-a loss, is saved by its name if it is registered with
-`keras.saving.register_keras_serializable`.
+**Files.** `keras.models.load_model` reads a saved trainer after `import adt_tf`. A
+function of your own, an objective or a loss, is saved by its name if it is
+registered with `keras.saving.register_keras_serializable`.
 
 All snippets begin with:
 """
@@ -266,7 +265,7 @@ def test_any_attack_trains_with_one_hot_labels(name):
 @pytest.mark.parametrize(
     "environment, expected",
     [
-        ({"KERAS_BACKEND": "jax"}, "ImportError: adt_tf needs Keras on"),
+        ({"KERAS_BACKEND": "jax"}, "ImportError: adt_tf requires the"),
         ({"KERAS_BACKEND": "tensorflow"}, ""),
     ],
 )
@@ -283,6 +282,34 @@ def test_import(environment, expected):
     assert done.stdout == ""
     last = (done.stderr.strip().splitlines() or [""])[-1]
     assert last.startswith(expected) and bool(last) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    "imports", ["import adt_tf, keras", "import keras, adt_tf"]
+)
+def test_a_trainer_loads_after_the_import_alone(imports, tmp_path):
+    """Keras finds the classes although their modules are not imported."""
+    path = tmp_path / "trainer.keras"
+    classifier = keras.Sequential(
+        [keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3)]
+    )
+    trainer = adt_tf.AdversarialTrainer(classifier, attacks.fgsm(0.1))
+    trainer.compile(adt_tf.optimizers.SGD(0.1, l2=1e-4), metrics=["accuracy"])
+    trainer.save(path)
+    code = (
+        f"{imports}; import sys; assert 'adt_tf.training' not in sys.modules;"
+        f"trainer = keras.saving.load_model({str(path)!r});"
+        "print(type(trainer).__name__, type(trainer.optimizer).__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=in_process.ROOT,
+    )
+    expected = "AdversarialTrainer adt_tf.optimizers"
+    assert done.stdout.strip() == expected, done.stderr
 
 
 def test_a_model_of_keras_2_is_refused():

@@ -22,6 +22,7 @@ LAYERS = {
         "markdown",
         "precision",
         "replication",
+        "keras_registry",
         "optimizers",
         "schedules",
         "kernels",

@@ -138,13 +138,16 @@ def test_training_starts_from_weights(fine_tuned):
     done = in_process.run(
         "evaluate", f"--workdir={workdir}", "--architecture=wrn-16-1"
     )
-    assert "--architecture belongs to training" in done.stderr
+    assert "--architecture is a flag of training" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--architecture=wrn-16-1"], "--architecture is that of weights"),
+        (
+            ["--architecture=wrn-16-1"],
+            "--architecture requires a file of weights",
+        ),
         (
             ["--network={f}/model.keras", "--architecture=wrn-16-1"],
             "belong to files of weights",

@@ -73,7 +73,7 @@ def test_from_the_command_line(package, tmp_path):
     assert done.returncode == 0, done.stderr
     config = Config.from_workdir(tmp_path / "run")
     assert config.network_function == NAME and config.network_file is None
-    with pytest.raises(ValueError, match="only the command line of adt-train"):
+    with pytest.raises(ValueError, match="on the command line of adt-train"):
         Experiment.from_config(config)
 
 

@@ -192,9 +192,15 @@ def test_commands_take_presets(tmp_path):
     ("arguments", "message"),
     [
         (["--preset=nope"], "preset='nope'"),
-        ([f"--preset={ADT_EXP}", "--model=x.keras"], "Give either --workdir"),
-        ([f"--preset={ADT_EXP}", "--architecture=lenet"], "inside: leave"),
-        (["--replay"], "--preset must be given"),
+        (
+            [f"--preset={ADT_EXP}", "--model=x.keras"],
+            "Give exactly one of --workdir",
+        ),
+        (
+            [f"--preset={ADT_EXP}", "--architecture=lenet"],
+            "architecture: remove",
+        ),
+        (["--replay"], "--preset is required"),
         ([f"--preset={ADT_EXP}", "--replay", "--seed=1"], "alone. .*--seed"),
     ],
 )

@@ -96,6 +96,6 @@ def test_starts_of_version_0_1_0_are_read(tmp_path):
 def test_what_is_no_provenance_is_refused(content, tmp_path):
     path = tmp_path / "provenance.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match="not what adt-train") as told:
+    with pytest.raises(ValueError, match="adt-train did not") as told:
         provenance.read(path)
     assert str(path) in str(told.value) and "\n" not in str(told.value)

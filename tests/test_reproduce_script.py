@@ -44,7 +44,7 @@ def test_one_figure_is_made_and_then_reused(tmp_path):
     [
         (["--target=figure3"], "drawing"),
         (["--target=table12"], "--target must be some of"),
-        (["--target=table1", "--seeds=0,x"], "--seeds must be different"),
+        (["--target=table1", "--seeds=0,x"], "--seeds must be distinct"),
     ],
 )
 def test_bad_flags_get_one_clear_line(flags, message):

@@ -64,6 +64,30 @@ def flags(method):
 
 
 @pytest.mark.slow
+def test_a_search_in_bfloat16_is_resumed(tmp_path):
+    """SIGKILL within both epochs of a run that searches in bfloat16."""
+    given = [
+        "--dataset=digits",
+        "--method=at_pgd",
+        "--num_steps=1",
+        "--search_precision=bfloat16",
+        "--train_examples=64",
+        "--batch_size=16",
+        "--epochs=2",
+        "--epsilon=0.15",
+    ]
+    (tmp_path / "whole").mkdir()
+    whole, path = tmp_path / "whole" / "run", tmp_path / "run"
+    runs.finish(whole, *given)
+    for step in (1, 6):
+        process = runs.start(path, *given, "--checkpoint_steps=1")
+        runs.kill_when(process, lambda s=step: runs.last_step(path) >= s)
+    runs.finish(path, *given)
+    assert "--search_precision=bfloat16" in (path / "flags.txt").read_text()
+    assert runs.differences(runs.end_of(path), runs.end_of(whole)) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method, kill", AT_RANDOM)
 def test_killed_at_a_random_moment(method, kill, never_stopped, tmp_path):
     """SIGKILL so many steps and moments after the start; then once more."""

@@ -15,7 +15,7 @@ from tests.support.bad_files import TINY, resolved
 from tests.support.models import make_convolutional
 
 IMAGE = "tensorflow_datasets.core.features.image_feature.Image"
-REFUSED = "names code that is not TensorFlow Datasets' own.*'evil_code.Image'"
+REFUSED = "names Python code that is not part of TensorFlow.*'evil_code.Image'"
 # A folder that exists is one of images, which holds no code.
 NO_NAME = "must be .* or the name of a data set|must have a subfolder of images"
 

@@ -471,7 +471,7 @@ def test_an_evaluation_overwrites_nothing_else(
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     monkeypatch.setattr("adt_tf.evaluation.evaluated", evaluate)
-    refused(lambda: assess(tmp_path / name), "belongs to no evaluation")
+    refused(lambda: assess(tmp_path / name), "was not written by an evaluation")
     for path, text in others.items():
         assert (tmp_path / path).read_text() == text
 

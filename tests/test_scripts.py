@@ -94,10 +94,10 @@ def test_a_run_that_is_stopped_goes_on(number, workdir, tmp_path):
     if number == signal.SIGTERM:
         assert process.exitcode == 143 and "Traceback" not in told
         assert "Stopped by SIGTERM after step" in told
-        assert "repeat the command to go on" in told
+        assert "repeat the command to continue" in told
     # How often it is saved may change, and so does not make it another run.
     done = run("train", *TINY, f"--workdir={path}", "--keep_checkpoints=1")
-    assert "Going on after step" in done.stdout
+    assert "Resuming after step" in done.stdout
     first, second = (
         keras.saving.load_model(p / "classifier.keras").get_weights()
         for p in (workdir, path)
@@ -135,7 +135,7 @@ def test_more_epochs_than_before(ended, four_epochs, tmp_path):
         process = runs.start(path, *LONGER, "--epochs=2")
         runs.kill_when(process, lambda: runs.last_step(path) >= 1)
     done = run("train", *LONGER, f"--workdir={path}", "--epochs=4")
-    assert "Going on from 2 to 4 epochs" in done.stdout
+    assert "Extending the run from 2 to 4 epochs" in done.stdout
     assert "the learning rate 0.1 and 0.01 at the end" in done.stdout
     assert runs.differences(runs.end_of(path), runs.end_of(four_epochs)) == []
     for name in ("metrics.csv", "flags.txt"):
@@ -144,7 +144,7 @@ def test_more_epochs_than_before(ended, four_epochs, tmp_path):
     assert (path / "classifier-epoch-2.keras").exists() == ended
     if ended:
         kept = (path / "classifier.keras").read_bytes()
-        for epochs, message in ((3, "longer but not shorter"), (4, "")):
+        for epochs, message in ((3, "more epochs but not fewer"), (4, "")):
             arguments = (*LONGER, f"--workdir={path}", f"--epochs={epochs}")
             done = run("train", *arguments, check=not message)
             assert done.returncode == bool(message) and message in done.stderr
@@ -156,7 +156,7 @@ def test_a_rate_that_depends_on_the_epochs_cannot_be_made_longer(tmp_path):
     run("train", *flags, "--epochs=1")
     before = (tmp_path / "run" / "flags.txt").read_text()
     done = run("train", *flags, "--epochs=2", check=False)
-    processes.fails(done, "cannot be made longer")
+    processes.fails(done, "cannot be extended")
     assert (tmp_path / "run" / "flags.txt").read_text() == before
 
 
@@ -167,7 +167,7 @@ def test_a_full_disk(workdir, small_disk, tmp_path):
         ballast = fill(small_disk, free)
         (told,) = runs.finish(path, *TINY, code=1).splitlines()
         assert told.startswith("error: "), told
-        assert "No space left on device" in told and "make room" in told
+        assert "No space left on device" in told and "free some space" in told
     assert runs.last_step(path) == 0
     ballast.unlink()
     assert runs.finish(path, *TINY) == ""
@@ -255,5 +255,5 @@ def test_a_diverged_run_says_so(tmp_path):
         f"--workdir={tmp_path}/run",
         check=False,
     )
-    fails(done, "of step 2 is not finite. Its batch: the examples ")
+    fails(done, "of step 2 is not finite. The batch holds the examples ")
     assert len(done.stderr.strip().splitlines()) == 1

@@ -74,6 +74,6 @@ def test_without_names_the_class_is_its_number(tmp_path):
 
 
 def test_each_class_has_a_name(tmp_path):
-    with pytest.raises(ValueError, match="a text for each of the 3 classes"):
+    with pytest.raises(ValueError, match="a string for each of the 3 classes"):
         adt_tf.export(make_linear(), tmp_path / "m", class_names=["a", "b"])
     assert not (tmp_path / "m").exists()

@@ -254,7 +254,7 @@ BAD_BATCHES = {
     "nan": (lambda x, y: (x * np.nan, y), "must be finite and lie in"),
     "inf": (lambda x, y: (x / 0, y), "must be finite and lie in"),
     "int16": (lambda x, y: ((x * 255).astype("int16"), y), "dtype=int16"),
-    "no channels": (lambda x, y: (x[..., 0], y), "has it a channel axis"),
+    "no channels": (lambda x, y: (x[..., 0], y), "add a channel axis"),
     "label 10": (lambda x, y: (x, y * 0 + 10), "Labels must lie in 0..9"),
     "label -1": (lambda x, y: (x, y * 0 - 1), "Labels must lie in 0..9"),
     "two-hot": (lambda x, y: (x, 2 * np.eye(10)[y]), "add up to 1"),
@@ -273,7 +273,7 @@ def test_bad_batches_are_refused(kind, images):
 
 def test_unbatched_data_set_is_refused(images):
     trainer = make_trainer(make_convolutional())
-    with pytest.raises(ValueError, match="is the data set batched"):
+    with pytest.raises(ValueError, match="batch the data set"):
         trainer.fit(tf.data.Dataset.from_tensor_slices(images), verbose=0)
 
 

@@ -1,10 +1,12 @@
-"""Checks of what a user gives, each with one form of message.
+"""Checks of user input, with error messages of one form.
 
-`arguments` checks plain arguments ("Argument `x` must be ... Received: x=...").
-`batches`, `labels` and `outputs` turn what Keras takes, images, labels and a
-classifier's outputs, into the one form that the core computes with, and check
-it, eagerly or inside a compiled step. `failures` raises what a check inside a
-step has found as one `ValueError`.
+- `arguments` checks plain arguments and raises errors of the form "Argument `x`
+  must be ... Received: x=...".
+- `batches`, `labels` and `outputs` convert images, labels and the outputs of a
+  classifier into the one form that the core computes with, and check them,
+  eagerly or inside a compiled step.
+- `failures` turns a check that failed inside a compiled step into a
+  `ValueError` of one line.
 """
 
 from adt_tf.checks.batches import (

@@ -1,32 +1,32 @@
-"""Checks of plain arguments, each with one form of message.
+"""Checks of plain arguments, with error messages of one form.
 
-Each check returns the value in its plain Python form, or raises a
-`ValueError` that names the argument, what it must be and what it was:
+Each check returns the value as a plain Python object, or raises a
+`ValueError` that states the argument, the requirement and the value:
 
     num_classes = integer_at_least(2, num_classes=num_classes)
     ValueError: Argument `num_classes` must be an integer of at least 2.
         Received: num_classes=1
 
 Numbers: `integer_at_least`, `number_at_least`, `number_above`,
-`number_between`. Names: `one_of`. Shapes: `image_shape`. What none of them
-covers raises `error(...)`, which has the same form.
+`number_between`. Names: `one_of`. Shapes: `image_shape`. Other checks raise
+`error(...)`, which builds a message of the same form.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
 def error(requirement: str, /, advice: str = "", **argument: Any) -> ValueError:
-    """Returns the error to raise where an argument is not what it must be.
+    """Returns the error to raise for an invalid argument.
 
     Args:
-        requirement: What the argument must be, after "must".
-        advice: What to do, as a sentence.
-        **argument: The argument, by its name.
+        requirement: Text that follows "must", such as "be even".
+        advice: Sentence that says how to correct the argument.
+        **argument: The argument, passed by its name.
 
     Example:
 
@@ -40,12 +40,12 @@ def error(requirement: str, /, advice: str = "", **argument: Any) -> ValueError:
 
 
 def integer_at_least(minimum: int, /, advice: str = "", **argument: Any) -> int:
-    """Checks that an argument is an integer not below `minimum`.
+    """Checks that an argument is an integer of at least `minimum`.
 
     Args:
-        minimum: The least value allowed.
-        advice: What to do otherwise, as a sentence.
-        **argument: The argument to check, by its name.
+        minimum: Smallest allowed value.
+        advice: Sentence that says how to correct the argument.
+        **argument: The argument, passed by its name.
 
     Returns:
         The value as an `int`.
@@ -65,7 +65,7 @@ def integer_at_least(minimum: int, /, advice: str = "", **argument: Any) -> int:
 def number_at_least(
     minimum: float, /, advice: str = "", **argument: Any
 ) -> float:
-    """Checks that an argument is a finite number not below `minimum`.
+    """Checks that an argument is a finite number of at least `minimum`.
 
     Example:
 
@@ -104,15 +104,15 @@ def number_between(
     advice: str = "",
     **argument: Any,
 ) -> float:
-    """Checks that an argument is a number of an interval.
+    """Checks that an argument is a number inside an interval.
 
     Args:
-        low: The lower end.
-        high: The upper end.
-        ends: The brackets of the interval: "[" and "]" where an end belongs to
-            it, "(" and ")" where it does not.
-        advice: What to do otherwise, as a sentence.
-        **argument: The argument to check, by its name.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        ends: Brackets of the interval: "[" and "]" include an end, "(" and ")"
+            exclude it.
+        advice: Sentence that says how to correct the argument.
+        **argument: The argument, passed by its name.
 
     Returns:
         The value as a `float`.
@@ -124,7 +124,7 @@ def number_between(
     """
     left, right = ends
 
-    def is_inside(value):
+    def is_inside(value: float) -> bool:
         above = value >= low if left == "[" else value > low
         return above and (value <= high if right == "]" else value < high)
 
@@ -180,14 +180,11 @@ def image_shape(input_shape: Sequence[int]) -> tuple[int, int, int]:
 
 
 def scaled_width(width: int, width_factor: float) -> int:
-    """Scales a number of channels, never below one.
+    """Returns a scaled number of channels, at least one.
 
     Args:
-        width: The number of channels at `width_factor=1.0`.
-        width_factor: A positive number.
-
-    Returns:
-        The scaled number of channels.
+        width: Number of channels at `width_factor=1.0`.
+        width_factor: Positive scale factor.
 
     Example:
 
@@ -197,7 +194,12 @@ def scaled_width(width: int, width_factor: float) -> int:
     return max(1, round(width * number_above(0, width_factor=width_factor)))
 
 
-def _number(is_allowed, kind, advice, argument) -> float:
+def _number(
+    is_allowed: Callable[[float], bool],
+    kind: str,
+    advice: str,
+    argument: dict[str, Any],
+) -> float:
     (value,) = argument.values()
     is_number = isinstance(value, numbers.Real) and math.isfinite(value)
     if not is_number or not is_allowed(value):

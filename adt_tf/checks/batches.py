@@ -1,10 +1,9 @@
-"""Batches of images and labels: in all forms that Keras takes, as one.
+"""Converts batches of images and labels to one form, and checks them.
 
     x, y = as_batch(images, labels)     # float32 [batch, h, w, channels]
     x = assert_images(x, (0.0, 1.0))
 
-Each check raises with what was passed, what is expected and what to do. The
-ones named `assert_` run inside the compiled step, on every batch.
+Functions named `assert_...` run inside the compiled step, on every batch.
 """
 
 from __future__ import annotations
@@ -19,40 +18,43 @@ import tensorflow as tf
 from adt_tf.checks.failures import NOT_FINITE, require
 from adt_tf.checks.labels import as_labels
 
-# float32 resolves 6e-8 next to 1; a few roundings of x + delta stay below.
+# The spacing of float32 near 1 is 6e-8; the rounding errors of x + delta add up
+# to less than this.
 TOLERANCE = 1e-6
 
 Bounds = tuple[float, float]
 
 _UNIT, _BYTES = (0.0, 1.0), (0.0, 255.0)
-# The names of fields by TensorFlow Datasets and by Hugging Face.
+# Field names that TensorFlow Datasets and Hugging Face use.
 _IMAGES = ("image", "images", "img", "pixel_values")
 _LABELS = ("label", "labels")
 
 
 def digest(*arrays: np.ndarray) -> str:
-    """A hash of the shapes, the types and the values of arrays.
+    """Returns a hash of the shapes, types and values of arrays.
 
     Args:
-        *arrays: Arrays; of what has `chunks`, as images on the disk have, one
-            chunk after the other is read, for the same hash.
+        *arrays: Arrays. The first may be `adt_tf.data.DiskImages`, which have
+            the same hash as the array of their images.
     """
-    total = hashlib.sha256()
-    for array in arrays:
-        if not hasattr(array, "chunks"):
-            array = np.ascontiguousarray(array)
+    first, *others = arrays
+    if hasattr(first, "pixel_hash"):
+        total = first.pixel_hash.copy()
+    else:
+        total, others = hashlib.sha256(), arrays
+    for array in others:
+        array = np.ascontiguousarray(array)
         total.update(repr((array.shape, str(array.dtype))).encode())
-        for chunk in array.chunks() if hasattr(array, "chunks") else (array,):
-            total.update(chunk.tobytes())
+        total.update(array.tobytes())
     return total.hexdigest()
 
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
-    """Returns images, labels and weights of what a data set yields.
+    """Returns the images, labels and weights of an element of a data set.
 
     Args:
-        data: (images, labels), with weights if there are some, or a dictionary
-            as data sets of TensorFlow Datasets and Hugging Face yield it.
+        data: A tuple (images, labels) or (images, labels, weights), or a
+            dictionary as in TensorFlow Datasets and Hugging Face.
 
     Example:
 
@@ -73,25 +75,25 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def _field(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
-    named = [name for name in names if name in fields]
-    if len(named) != 1:
+    matching_names = [name for name in names if name in fields]
+    if len(matching_names) != 1:
         raise ValueError(
             f"A data set of dictionaries must have one field out of {names}. "
             f"Received: fields {sorted(fields)}; choose them with "
             "`dataset.map(lambda row: (row['image'], row['label']))`."
         )
-    return fields[named[0]]
+    return fields[matching_names[0]]
 
 
 def as_batch(
     x: Any, y: Any, bounds: Bounds = _UNIT
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns float32 images and labels as `as_labels` does, or raises.
+    """Returns float32 images, and labels in the form of `as_labels`.
 
     Args:
         x: Images, floats or uint8.
-        y: Labels in any form that Keras takes.
-        bounds: The least and the largest value of a pixel.
+        y: Labels in any form that Keras accepts.
+        bounds: Smallest and largest pixel value.
     """
     x, y = as_images(x, bounds), as_labels(y)
     if not x.shape[:1].is_compatible_with(y.shape[:1]):
@@ -103,7 +105,7 @@ def as_batch(
 
 
 def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
-    """Returns float32 images; uint8 are scaled to bounds of [0, 1].
+    """Returns float32 images; uint8 images are scaled to the bounds.
 
     Example:
 
@@ -114,8 +116,8 @@ def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
     if x.shape.rank != 4:
         raise ValueError(
             "Images must have shape (batch, height, width, channels). "
-            f"Received: shape={tuple(x.shape)}; is the data set batched "
-            "(`dataset.batch(64)`), and has it a channel axis?"
+            f"Received: shape={tuple(x.shape)}; batch the data set with "
+            "`dataset.batch(64)`, and add a channel axis if there is none."
         )
     _, rows, columns, channels = x.shape
     if rows in (1, 3) and columns == channels and (channels or 0) > 4:
@@ -125,7 +127,8 @@ def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
             "them by (0, 2, 3, 1)."
         )
     if x.dtype == tf.uint8 and bounds in (_UNIT, _BYTES):
-        # Multiplies by 1/255: the same bits eagerly, in a graph and under XLA.
+        # It multiplies by 1/255, so that the bits are the same in eager mode,
+        # in a graph and under XLA.
         return tf.image.convert_image_dtype(x, tf.float32) * bounds[1]
     if not x.dtype.is_floating:
         raise ValueError(
@@ -138,14 +141,14 @@ def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
 def assert_images(
     x: tf.Tensor, bounds: Bounds, *, clip: bool = False
 ) -> tf.Tensor:
-    """Returns the images, clipped by rounding at most, or fails.
+    """Returns the images, or fails if a pixel is NaN or out of bounds.
 
-    Values beyond the bounds by more than a rounding error, and NaN, stop.
+    Values that leave the bounds by no more than `TOLERANCE` are clipped.
 
     Args:
         x: Images [batch, height, width, channels].
-        bounds: The least and the largest value of a pixel.
-        clip: Whether finite values beyond the bounds are clipped.
+        bounds: Smallest and largest pixel value.
+        clip: Whether to clip all finite values that are out of bounds.
     """
     low, high = tf.reduce_min(x), tf.reduce_max(x)
     inside = tf.reduce_all(tf.math.is_finite(x))
@@ -157,7 +160,7 @@ def assert_images(
 
 
 def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
-    """Says what to do with images beyond the bounds; the values come after."""
+    """Returns the message for images out of bounds, without the values."""
     bottom, top = bounds
     reach = (top - bottom) / 2
     advice = tf.where(
@@ -184,11 +187,11 @@ def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
 
 
 def assert_finite(values: list[Any], *, then: list[Any]) -> list[Any]:
-    """Returns `then`, or fails in the graph where a value is not finite.
+    """Returns `then`, or fails in the graph if a value is not finite.
 
     Args:
-        values: The loss, then gradients; None where no path leads to a weight.
-        then: Tensors, or None, that must not be used before.
+        values: The loss, followed by gradients; None for a weight without one.
+        then: Tensors, or None, that are used only after the check.
     """
     finite = [
         tf.reduce_all(tf.math.is_finite(value))

@@ -1,12 +1,12 @@
-"""Checks inside a compiled step, and what they found as one `ValueError`.
+"""Checks inside a compiled step that reach the user as `ValueError`.
 
     y = require(tf.reduce_all(y >= 0), "Labels must be 0 or more", then=y)
 
     with failures_told():
         trainer.fit(images, labels)
 
-A failed check in a graph is an `InvalidArgumentError` of many lines, which
-name operations. `failures_told` raises its message alone.
+A check that fails in a graph raises an `InvalidArgumentError` of many lines
+that name operations. `failures_told` raises only the message of the check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOT_FINITE = "The loss or a gradient is not finite."
 IMAGE_NOT_FINITE = "An adversarial image is not finite."
 ESCAPED = "An attack left its threat model"
 
-# How the messages of these checks begin. What else fails is not ours to tell.
+# First words of the messages of these checks. Other errors stay as they are.
 _BEGINNINGS = (
     "Images must",
     "Labels must",
@@ -31,28 +31,28 @@ _BEGINNINGS = (
     IMAGE_NOT_FINITE,
     ESCAPED,
 )
-# What a reader of files says, inside of what TensorFlow says of the reader.
+# The message of an image reader, which TensorFlow wraps in its own message.
 _UNREADABLE = re.compile(
     r"ValueError: (.* cannot be read as an image: .*|Images must .*"
     r"|Cannot read .*)"
 )
-# What TensorFlow says of a label beyond the logits, before any check of ours.
+# TensorFlow's own message for a label that is out of range.
 _LABEL = re.compile(r"label value of (-?\d+) which is outside .* \[0, (\d+)\)")
 
 
 def require(
     condition: tf.Tensor, message: Any, *values: tf.Tensor, then: Any
 ) -> Any:
-    """Returns `then`, or fails where the condition does not hold.
+    """Returns `then`, or fails if the condition does not hold.
 
-    Eagerly it raises `ValueError`; in a graph it fails when the graph runs,
-    before anything made of the result does.
+    In eager mode it raises `ValueError`. In a graph it fails when the graph
+    runs, before any operation that uses the result.
 
     Args:
-        condition: A boolean scalar.
-        message: Text, or a scalar tensor of text.
-        *values: What the message ends with.
-        then: A tensor, None, or a list of such.
+        condition: Boolean scalar.
+        message: Text, or a scalar string tensor.
+        *values: Scalars that are appended to the message.
+        then: A tensor, None, or a list of tensors and None.
     """
     if tf.executing_eagerly():
         if not bool(condition):
@@ -69,7 +69,7 @@ def require(
 
 @contextlib.contextmanager
 def failures_told() -> Iterator[None]:
-    """Raises what a check in a graph has found as `ValueError`, in one line."""
+    """Re-raises a failed check of a graph as a `ValueError` of one line."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -80,7 +80,7 @@ def failures_told() -> Iterator[None]:
 
 
 def message_of(error: tf.errors.OpError) -> str | None:
-    """Returns the message of the check that failed, or None for another error.
+    """Returns the message of the failed check, or None for any other error.
 
     Example:
 
@@ -104,7 +104,7 @@ def message_of(error: tf.errors.OpError) -> str | None:
 
 
 def labels_message(num_classes: int) -> str:
-    """Says which labels there may be; the smallest and largest come after."""
+    """Returns the message for labels out of range, without the values."""
     return (
         f"Labels must lie in 0..{num_classes - 1}, since the classifier has "
         f"{num_classes} outputs. Received:"

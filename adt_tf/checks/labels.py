@@ -1,12 +1,13 @@
-"""Labels in all forms that Keras takes, and the two that the core knows.
+"""Converts labels to the two forms that the core uses, and checks them.
 
     y = as_labels(labels)       # int32 [batch] or float32 [batch, classes]
     classes_of(y)               # int32 [batch]
 
-Integers, whole floats and columns (batch, 1) become classes [batch]; one-hot
-and soft labels, as mixup gives them, become shares [batch, classes]. The
-cross-entropy takes both. What needs one class for each image, such as a margin
-or an accuracy, takes the class with the largest share.
+Integers, whole floats and columns (batch, 1) become classes [batch]. One-hot
+labels and soft labels, such as those of mixup, become probabilities
+[batch, classes]. The cross-entropy accepts both forms. Functions that need one
+class for each image, such as a margin or an accuracy, use the class with the
+largest probability.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ _ADVICE = (
     "Labels must be classes of shape (batch,), as integers or whole floats, "
     "or one-hot or soft labels of shape (batch, classes)"
 )
-# Shares that were mixed in float16 add up to one within this.
+# Soft labels that were mixed in float16 add up to one within this tolerance.
 _TOLERANCE = 1e-2
 
 
 def as_labels(y: Any) -> tf.Tensor:
-    """Returns int32 classes [batch] or float32 shares [batch, classes].
+    """Returns int32 classes [batch] or float32 soft labels [batch, classes].
 
     Args:
-        y: Labels in any form that Keras takes.
+        y: Labels in any form that Keras accepts.
 
     Example:
 
@@ -63,8 +64,8 @@ def as_labels(y: Any) -> tf.Tensor:
     is_share = tf.reduce_all(tf.abs(total - 1.0) < _TOLERANCE)
     return require(
         is_share & tf.reduce_all(y >= 0.0),
-        "Labels must be 0 or more and add up to 1 in each row, if there is one "
-        "for each class. Received: rows that add up from and to",
+        "Labels must be 0 or more and add up to 1 in each row, if they have "
+        "a column for each class. Received: sums from and to",
         tf.reduce_min(total),
         tf.reduce_max(total),
         then=y,
@@ -72,21 +73,21 @@ def as_labels(y: Any) -> tf.Tensor:
 
 
 def is_soft(y: tf.Tensor) -> bool:
-    """Whether labels are shares [batch, classes] rather than classes."""
+    """Returns whether labels are soft [batch, classes], not classes [batch]."""
     return tf.as_dtype(y.dtype).is_floating
 
 
 def classes_of(y: tf.Tensor) -> tf.Tensor:
-    """Returns the classes [batch]: of shares those with the largest."""
+    """Returns the classes [batch]; for soft labels, the most probable ones."""
     if is_soft(y):
         return tf.argmax(y, axis=-1, output_type=tf.int32)
     return y
 
 
 def classes_in_array(labels: Any) -> np.ndarray:
-    """Returns the classes [n] of one-hot or soft labels and of whole floats.
+    """Converts one-hot labels, soft labels and whole floats to classes [n].
 
-    What is in no such form is returned as it is.
+    Labels of another form are returned unchanged.
 
     Example:
 
@@ -104,7 +105,7 @@ def classes_in_array(labels: Any) -> np.ndarray:
 
 
 def assert_labels(y: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """Returns the labels, or fails in the graph where one is out of range."""
+    """Returns the labels, or fails in the graph if one is out of range."""
     if is_soft(y):
         if y.shape[-1] not in (None, num_classes):
             raise ValueError(
@@ -123,12 +124,12 @@ def assert_labels(y: tf.Tensor, num_classes: int) -> tf.Tensor:
 
 
 def check_labels(y: tf.Tensor, num_classes: int | None) -> None:
-    """Raises `ValueError` where a label is no class of the classifier.
+    """Raises `ValueError` if a label is not a class of the classifier.
 
     Args:
         y: Classes [batch].
-        num_classes: How many there are; None where only labels below 0 can be
-            refused.
+        num_classes: Number of classes. None if it is unknown; then only
+            negative labels are refused.
     """
     low, high = int(tf.reduce_min(y)), int(tf.reduce_max(y))
     if low < 0 or (num_classes is not None and high >= num_classes):

@@ -1,11 +1,11 @@
-"""The logits among what a classifier returns.
+"""Finds the logits among the outputs of a classifier, and checks them.
 
     logits = as_logits(classifier(images, training=False), classifier)
-    num_classes(classifier)         # None where that is not known yet
+    num_classes(classifier)         # None if it is not known yet
 
-A classifier returns logits [batch, classes], alone or among other outputs
-under the name "logits". One logit z, of a classifier that tells two classes
-apart by a sigmoid, stands for the two logits [0, z].
+A classifier returns logits [batch, classes], either as its only output or as
+the output named "logits". A single logit z, as a binary classifier with a
+sigmoid has it, stands for the two logits [0, z].
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adt_tf.checks.failures import require
 SOFTMAX_MESSAGE = (
     "The classifier must return logits, but its outputs look like softmax "
     "probabilities (each row is non-negative and sums to one). Attacks on "
-    "probabilities are too weak and flatter the model: remove the softmax, "
+    "probabilities are weak and overstate the robustness: remove the softmax, "
     "for instance `Dense(num_classes)` without an activation."
 )
 _NAME = "logits"
@@ -33,9 +33,9 @@ def as_logits(outputs: Any, classifier: Any = None) -> tf.Tensor:
     """Returns float32 logits, at least two for each image.
 
     Args:
-        outputs: What a classifier returned.
-        classifier: The classifier, whose `output_names` tell the outputs of a
-            list apart.
+        outputs: Outputs of a classifier.
+        classifier: The classifier. Its `output_names` identify the outputs in
+            a list.
 
     Example:
 
@@ -52,13 +52,13 @@ def as_logits(outputs: Any, classifier: Any = None) -> tf.Tensor:
 
 
 def num_classes(classifier: Any) -> int | None:
-    """Returns how many classes a Keras model has, or None where unknown."""
+    """Returns the number of classes of a Keras model, or None if unknown."""
     size = _output_size(classifier)
     return size if size is None else max(size, 2)
 
 
 def has_one_logit(classifier: Any) -> bool:
-    """Whether a Keras model is known to return a single logit."""
+    """Returns whether a Keras model is known to return a single logit."""
     return _output_size(classifier) == 1
 
 
@@ -68,7 +68,7 @@ def _output_size(classifier: Any) -> int | None:
 
 
 def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
-    """True where every row [..., classes] could be a softmax's output."""
+    """Returns whether all rows [..., classes] could be softmax outputs."""
     total = tf.reduce_sum(logits, axis=-1)
     return tf.reduce_all(tf.abs(total - 1.0) < 1e-3) & (
         tf.reduce_min(logits) >= 0.0
@@ -76,11 +76,11 @@ def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
 
 
 def check_classifier(classifier: Any) -> None:
-    """Raises `ValueError` where a Keras model plainly is none to attack.
+    """Raises `ValueError` if the structure of a model rules out an attack.
 
-    It may end in softmax or a sigmoid, take images with channels first, or
-    have several outputs none of which is named. What cannot be called is no
-    classifier at all.
+    This is the case if the model cannot be called, ends in a softmax or a
+    sigmoid, takes channels first, or has several outputs none of which is
+    named "logits".
     """
     if not callable(classifier):
         raise arguments.error(
@@ -112,15 +112,15 @@ def check_classifier(classifier: Any) -> None:
 
 
 def check_answer(classifier: Any, images: np.ndarray) -> None:
-    """Raises `ValueError` where a classifier does not answer with a tensor.
+    """Raises `ValueError` if a classifier does not return a tensor.
 
     Args:
         classifier: Called as `classifier(images, training=False)`.
-        images: One image or several, as floats.
+        images: One or more images, as floats.
     """
     try:
         shape = tf.TensorShape(getattr(classifier, "input_shape", None))
-    except (TypeError, ValueError):  # of several inputs, or not yet known
+    except (TypeError, ValueError):  # Several inputs, or a shape unknown yet.
         shape = tf.TensorShape(None)
     if not shape.is_compatible_with(images.shape):
         raise ValueError(
@@ -130,7 +130,7 @@ def check_answer(classifier: Any, images: np.ndarray) -> None:
     try:
         outputs = classifier(tf.constant(images), training=False)
     except tf.errors.InvalidArgumentError:
-        return  # It may take batches of another size only.
+        return  # The model may accept only batches of another size.
     logits = named_logits(outputs, classifier)
     if not tf.is_tensor(logits):
         raise ValueError(
@@ -142,41 +142,42 @@ def check_answer(classifier: Any, images: np.ndarray) -> None:
 
 
 def assert_logits(logits: tf.Tensor) -> tf.Tensor:
-    """Returns the logits, or fails in the graph where they are softmax's."""
+    """Returns the logits, or fails in the graph if they are a softmax's."""
     return require(~looks_like_softmax(logits), SOFTMAX_MESSAGE, then=logits)
 
 
 def _layers(model: Any) -> Iterator[Any]:
-    """Yields the layers of a model in order, those of inner models too."""
+    """Yields the layers of a model in order, including nested models'."""
     for layer in getattr(model, "layers", None) or ():
         yield layer
         yield from _layers(layer)
 
 
 def named_logits(outputs: Any, classifier: Any) -> Any:
-    """Returns the one output as it is, or that which is named "logits".
+    """Returns the only output, or the output named "logits".
 
     Args:
         outputs: Tensors, or their shapes.
-        classifier: Knows the names of outputs in a list.
+        classifier: The classifier. Its `output_names` identify the outputs in
+            a list.
     """
     if isinstance(outputs, Mapping):
-        named = dict(outputs)
+        outputs_by_name = dict(outputs)
     elif isinstance(outputs, list | tuple) and not _is_shape(outputs):
         names = getattr(classifier, "output_names", None) or ()
         if len(names) != len(outputs):
             names = range(len(outputs))
-        named = dict(zip(names, outputs, strict=True))
+        outputs_by_name = dict(zip(names, outputs, strict=True))
     else:
         return outputs
-    if len(named) == 1:
-        (output,) = named.values()
+    if len(outputs_by_name) == 1:
+        (output,) = outputs_by_name.values()
         return output
-    if _NAME in named:
-        return named[_NAME]
+    if _NAME in outputs_by_name:
+        return outputs_by_name[_NAME]
     raise ValueError(
         "The classifier must name one of its outputs 'logits', if it has "
-        f"several. Received: outputs {list(named)}; choose one with "
+        f"several. Received: outputs {list(outputs_by_name)}; choose one with "
         "`keras.Model(model.inputs, model.outputs[0])`."
     )
 

@@ -1,4 +1,4 @@
-"""Runs a command: its flags, its help, and errors in one line.
+"""Runs a command: parses flags, prints help, reports errors in one line.
 
     FLAGS = flags.FlagValues()
     flags.DEFINE_string("workdir", None, "Directory.", flag_values=FLAGS)
@@ -6,8 +6,8 @@
     def main() -> None:
         command.run("adt-train", __doc__, FLAGS, train)
 
-A command has flags of its own, apart from absl's global ones, so that all
-commands can be imported, and run, in one process.
+Each command has its own `FlagValues`, apart from absl's global flags, so that
+all commands can be imported and run in one process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adt_tf.runs import flagfiles
 
 #: Group of flags that --help does not show.
 HIDDEN = "not shown"
-# What a shell reports of a process that Ctrl-C has ended.
+# Exit code that shells report for a process ended by Ctrl-C (SIGINT).
 _INTERRUPTED = 128 + 2
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 _EXPECTED = (
@@ -39,15 +39,15 @@ _EXPECTED = (
     zipfile.BadZipFile,
 )
 _NO_READER = (
-    "Nobody reads the output any more, so the command has stopped. Repeat it "
-    "to go on."
+    "The reader of the output has closed it, so the command has stopped. "
+    "Repeat the command to continue."
 )
 _OUT_OF_MEMORY = (
     "There is not enough memory. Use a smaller network, a smaller batch "
     "(--batch_size, --eval_batch_size) or --sample_chunk, or give the process "
-    "more"
+    "more memory"
 )
-# What libraries in C++ say of it in errors of other types.
+# Messages of C++ libraries that run out of memory.
 _MEMORY_ERRORS = re.compile(
     "alloc failed|bad_alloc|failed to allocate|OOM when allocating"
     "|out of memory|Cannot allocate memory",
@@ -61,19 +61,20 @@ def run(
     values: flags.FlagValues,
     work: Callable[..., None],
 ) -> None:
-    """Reads the command line and does the work of a command, as an absl app.
+    """Parses the command line and runs a command as an absl app.
 
-    An expected error becomes one line and exit code 1, Ctrl-C one line and
-    exit code 130.
+    An expected error prints one line and exits with code 1. Ctrl-C prints one
+    line and exits with code 130.
 
     Args:
         name: Name of the command.
-        description: What it does, as --help shows it.
-        values: Its flags.
-        work: Does it, with the arguments that are no flags.
+        description: Text that --help prints above the flags.
+        values: Flags of the command.
+        work: Function that does the work. It receives the arguments of the
+            command line that are not flags.
     """
 
-    def parse(argv):
+    def parse(argv: list[str]) -> list[str]:
         flags.FLAGS(argv[:1])  # absl's own flags keep their defaults
         for flag in values:
             values[flag].unparse()
@@ -84,7 +85,7 @@ def run(
             hint = f"{name} --help lists the flags"
             sys.exit(f"error: {_one_line(error)} ({hint})")
 
-    def guarded(arguments):
+    def guarded(arguments: list[str]) -> None:
         logging.set_verbosity(logging.ERROR)
         try:
             _check_arguments(work, arguments)
@@ -102,26 +103,26 @@ def run(
     try:
         app.run(guarded, flags_parser=parse)
     except KeyboardInterrupt:
-        print("Interrupted. Repeat the command to go on.", file=sys.stderr)
+        print("Interrupted. Repeat the command to continue.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:
-        sys.exit(0)  # of the help; an error of the work is told above
+        sys.exit(0)  # The reader of --help has closed the pipe.
     finally:
         _flush_output()
 
 
 def _prepare_standard_streams() -> None:
-    """Makes the standard streams take whatever is printed.
+    """Makes sure that everything can be printed to the standard streams.
 
-    Those that the shell has closed are opened: the next file that is opened
-    would take their place, and what is printed would be written into it. What
-    the encoding lacks, such as the bytes of an odd path, is escaped.
+    Opens the streams that the shell has closed. Otherwise the next file to be
+    opened would get their number, and printed text would be written into it.
+    Escapes characters that the encoding lacks.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The system gives the lowest number that is free.
+            # The system assigns the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
             stream = os.fdopen(number, "w" if number else "r")
             setattr(sys, name, stream)
@@ -131,25 +132,24 @@ def _prepare_standard_streams() -> None:
 
 
 def _flush_output() -> None:
-    """Writes what was printed; a reader that has gone is no error."""
+    """Flushes the standard output, and ignores a reader that has closed it."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more at its end.
+        # The interpreter flushes the stream again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def required(values: flags.FlagValues, name: str) -> Any:
-    """Returns the value of a flag that must be given."""
+    """Returns the value of a required flag, or raises `ValueError`."""
     value = values[name].value
     if value is None:
-        meaning = values[name].help
-        raise ValueError(f"--{name} must be given. {meaning}")
+        raise ValueError(f"--{name} is required. {values[name].help}")
     return value
 
 
 def given(values: flags.FlagValues) -> list[str]:
-    """Returns the flags of the command line, as they can be given again."""
+    """Returns the flags of the command line, in the form --name=value."""
     return [values[name].serialize() for name in values if values[name].present]
 
 
@@ -159,7 +159,7 @@ def _answer_questions(
     values: flags.FlagValues,
     arguments: Sequence[str],
 ) -> None:
-    """Prints the help or the version and exits, where that is asked for."""
+    """Prints the help or the version and exits, if a flag asks for it."""
     for argument in arguments:
         if argument == "--":
             return
@@ -192,9 +192,9 @@ def _help(description: str, values: flags.FlagValues) -> str:
             )
     lines += [
         "",
-        "--flagfile=FILE reads flags from a file, or from one that comes with "
-        "adt_tf,",
-        "such as digits/adt_exp. --version prints the version.",
+        "--flagfile=FILE reads flags from a file, or from a flagfile of "
+        "adt_tf such as",
+        "digits/adt_exp. --version prints the version.",
     ]
     return "\n".join(lines)
 
@@ -212,7 +212,8 @@ def _check_arguments(
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # TensorFlow has its own error for it, and may not be imported here.
+    # TensorFlow's own error is compared by name, since TensorFlow may not be
+    # imported yet.
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "ResourceExhaustedError"

@@ -8,12 +8,12 @@
     adt-evaluate --compare DIR1 DIR2 --protocol=autoattack
     adt-evaluate --workdir=DIR --artifact=DIR/saved_model/1/model_int8.tflite
 
-Data set, norm and epsilon are those of the run, unless given. The protocols
-are the flagfiles in flags/protocols. Writes DIR/evaluation.json (with a
-protocol DIR/evaluation-NAME.json), and the same as .csv and .md. Interrupted,
-the same command goes on where it stopped. --artifact attacks a shipped file
-by queries and with images found on the classifier that it was made of, and
-says what the conversion costs.
+The data set, the norm and epsilon default to those of the run. Protocols are
+the flagfiles in flags/protocols. The command writes DIR/evaluation.json (with
+--protocol=NAME: DIR/evaluation-NAME.json), and the same as .csv and .md. If it
+is interrupted, the same command continues where it stopped. --artifact attacks
+an exported file by queries, and with adversarial images of the classifier it
+was converted from, and reports what the conversion costs.
 """
 
 import pathlib
@@ -34,89 +34,99 @@ from adt_tf.cli.flags import (
     set_unless_given,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
-from adt_tf.runs import protocols
+from adt_tf.runs import file_names, protocols
 
 FLAGS = flags.FlagValues()
 define_classifier(FLAGS)
 flags.DEFINE_string(
     "protocol",
     None,
-    "Protocol: paper, spsa, transfer, distributional, probabilistic, rice, "
-    "autoattack or quick (the default, unless --attacks is given).",
+    "Named list of attacks: paper, spsa, transfer, distributional, "
+    "probabilistic, rice, autoattack or quick (default: quick, unless "
+    "--attacks is given).",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "attacks",
     None,
-    "Names of attacks, each with a number of steps if you like.",
+    "Names of attacks, optionally with a number of steps, such as fgsm,pgd-20.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "distributions",
     None,
-    "Names of attacks that are sampled, with an entropy weight after @ if you "
-    "like: how likely do they fool?",
+    "Names of attacks to sample from, optionally with an entropy weight, such "
+    "as exp@0.01. Measures the probability that a sample is misclassified.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "max_samples",
     8192,
-    "Samples of an image and distribution, at most; a multiple of 32.",
+    "Largest number of samples for each image and distribution; a multiple "
+    "of 32.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "independent",
     False,
-    "Run each attack on all examples, not on those standing.",
+    "Run each attack on all correctly classified examples, not only on those "
+    "that resisted the attacks before it.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "source",
     None,
-    "Workdir or model that is attacked instead.",
+    "Workdir or model to compute the adversarial images on (transfer attack).",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "artifact",
     None,
-    "Shipped file to measure: .tflite, .onnx, .xml (OpenVINO), or a "
-    "SavedModel. It needs --source, or the --workdir that it comes from.",
+    "Exported file to measure: .tflite, .onnx, .xml (OpenVINO), or a "
+    "SavedModel. Needs --source, or the --workdir that it was exported from.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "attack_epochs",
     10,
-    "Epochs of training of generators (exp-am, imp-am).",
+    "Number of epochs to train the generators of attacks (exp-am, imp-am).",
     flag_values=FLAGS,
 )
 flags.DEFINE_float(
     "attack_width_factor",
     1.0,
-    "Factor of the widths of those generators.",
+    "Factor of the number of channels of these generators.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "test_examples",
     None,
-    "Take the first n test examples only.",
+    "Number of test examples to use, from the start of the test set "
+    "(default: all).",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 128, "Number of images at once.", flag_values=FLAGS
+    "eval_batch_size",
+    128,
+    "Number of images in a batch.",
+    flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "keep_examples",
     False,
-    "Write the adversarial images (.npz).",
+    "Also write the adversarial images, as .npz.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
-    "output", None, "File in the place of evaluation.json.", flag_values=FLAGS
+    "output",
+    None,
+    "File to write instead of evaluation.json.",
+    flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "replay",
     False,
-    "Show a preset the perturbations found for it, in place of attacks.",
+    "Test a preset on its stored perturbations instead of running attacks.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
@@ -143,11 +153,12 @@ def evaluate(*arguments: str) -> None:
         return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
-    # Generators are trained on the training examples.
+    # Attacks with generators use the training examples.
     config = config_to_measure(FLAGS, "train_examples")
-    suffix = f"-{protocol}" if FLAGS.protocol else ""
-    output = FLAGS.output or default_output(FLAGS, f"evaluation{suffix}.json")
-    import_tensorflow()
+    output = FLAGS.output or default_output(
+        FLAGS, file_names.evaluation(FLAGS.protocol)
+    )
+    import_tensorflow(streams=bool(config.stream))
     from adt_tf.runs import (
         evaluation_files,
         evaluation_job,
@@ -172,8 +183,7 @@ def evaluate(*arguments: str) -> None:
             FLAGS.distributions, ball, test, **context
         )
         more["max_samples"] = FLAGS.max_samples
-    named = FLAGS.model or FLAGS.preset
-    method = config.method if FLAGS.workdir else named
+    method = config.method if FLAGS.workdir else FLAGS.model or FLAGS.preset
     print(
         f"{method} on {test.name}, protocol {protocol}: "
         f"{', '.join([*(FLAGS.distributions or ()), *FLAGS.attacks])}"
@@ -211,7 +221,7 @@ def evaluate(*arguments: str) -> None:
 
 
 def _replay() -> None:
-    """Shows a preset's classifier the perturbations that were found for it."""
+    """Tests the classifier of a preset on its stored perturbations."""
     preset = command.required(FLAGS, "preset")
     others = [
         name
@@ -220,8 +230,8 @@ def _replay() -> None:
     ]
     if others:
         raise ValueError(
-            "--replay takes --preset and --data_dir alone. Received: "
-            f"--{others[0]}"
+            "--replay accepts no other flags than --preset and --data_dir. "
+            f"Received: --{others[0]}"
         )
     import_tensorflow()
     from adt_tf.serving import replay
@@ -233,27 +243,27 @@ def _replay() -> None:
 
 
 def _evaluate_artifact() -> None:
-    """Measures a shipped file beside the classifier that it was made of."""
+    """Measures an exported file and the classifier it was converted from."""
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     for name in ("model", "preset", "keep_examples", "probabilities"):
         if FLAGS[name].value:
             raise ValueError(
-                f"--artifact does not go with --{name}: give --source, or the "
-                "--workdir that it comes from."
+                f"--artifact cannot be combined with --{name}: give --source, "
+                "or the --workdir that the file was exported from."
             )
     if (FLAGS.source is None) == (FLAGS.workdir is None):
         raise ValueError(
-            "--artifact needs either --source, the float classifier that it "
-            "was made of, or --workdir, whose classifier that is."
+            "--artifact needs either --source, the float classifier that the "
+            "file was converted from, or --workdir, the run of that classifier."
         )
     FLAGS.protocol = FLAGS.protocol or (None if FLAGS.attacks else "artifact")
     protocol = _choose_protocol()
-    named = pathlib.PurePath(FLAGS.artifact).name
+    file_name = pathlib.PurePath(FLAGS.artifact).name
     output = FLAGS.output or default_output(
-        FLAGS, f"artifact-{named}.json", model="source"
+        FLAGS, file_names.artifact(file_name), model="source"
     )
     config = config_to_measure(FLAGS, model="source")
-    import_tensorflow()
+    import_tensorflow(streams=bool(config.stream))
     from adt_tf.runs import artifact_job, evaluation_files, inputs
     from adt_tf.serving import artifact
 
@@ -272,7 +282,7 @@ def _evaluate_artifact() -> None:
         details={
             "command": command_line,
             "protocol": protocol,
-            "method": named,
+            "method": file_name,
             "artifact": FLAGS.artifact,
             "source": FLAGS.source or FLAGS.workdir,
         },
@@ -294,15 +304,15 @@ def _compare(paths: list[str]) -> None:
 
 
 def _choose_protocol() -> str:
-    """Sets the flags of the protocol, but for those given."""
+    """Sets the flags of the protocol, except those on the command line."""
     if FLAGS.protocol is None and FLAGS.attacks is not None:
         return "custom"
     name = FLAGS.protocol or "quick"
     set_unless_given(FLAGS, protocols.read(name))
     if name == "transfer" and FLAGS.source is None:
         raise ValueError(
-            "The protocol 'transfer' needs --source, the workdir or model "
-            "that is attacked in place of this one."
+            "The protocol 'transfer' needs --source, the workdir or model to "
+            "compute the adversarial images on."
         )
     return name
 

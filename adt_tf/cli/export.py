@@ -1,15 +1,15 @@
-"""Writes a classifier as a SavedModel, with what is known of it.
+"""Exports a classifier as a SavedModel, together with its measurements.
 
     adt-export --workdir=DIR
     adt-export --workdir=DIR --output=models/digits --licence=Apache-2.0
     adt-export --workdir=DIR --runtimes=onnx,litert,litert-int8,openvino
     adt-export --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
-It becomes the next version, 1/, 2/ and so on, in DIR/saved_model, or beside
-the model, unless --output says otherwise: a base path of TensorFlow Serving.
-It is loaded in a process of its own, without adt_tf, and must give the same
-logits for the test images. robustness.json, README.md (a model card) and
-robustbench.json say what adt-evaluate has measured.
+The command writes the next version, 1/, 2/ and so on, to DIR/saved_model (or
+beside the model, or to --output), which is a base path for TensorFlow Serving.
+It then loads the SavedModel in a new process without adt_tf and compares its
+logits on the test images. robustness.json, README.md (a model card) and
+robustbench.json contain the results of adt-evaluate.
 """
 
 import pathlib
@@ -27,40 +27,41 @@ from adt_tf.cli.flags import (
     load_classifier,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs import file_names
 
 FLAGS = flags.FlagValues()
 define_model(FLAGS)
 flags.DEFINE_string(
     "output",
     None,
-    "Directory of the versions, in the place of saved_model. Its name is that "
-    "of the model.",
+    "Directory for the versions, instead of saved_model. Its name becomes the "
+    "name of the model.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "runtimes",
     [],
-    "Other runtimes to write it for: onnx, litert, litert-float16, "
-    "litert-int8, openvino.",
+    "Other runtimes to export to: onnx, litert, litert-float16, litert-int8, "
+    "openvino.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "resize",
     False,
-    "Let the served model resize files of other sizes.",
+    "Let the served model resize image files of other sizes.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "licence",
     "unknown",
-    "Licence of the weights, by its SPDX identifier, such as Apache-2.0.",
+    "SPDX identifier of the licence of the weights, such as Apache-2.0.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "evaluations",
     None,
-    "Files of adt-evaluate, in the place of those in the workdir or beside the "
-    "model.",
+    "Result files of adt-evaluate (default: those in the workdir, or beside "
+    "the model).",
     flag_values=FLAGS,
 )
 define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
@@ -69,7 +70,7 @@ define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 def export() -> None:
     """Exports the classifier of a workdir or a file."""
     config = config_to_measure(FLAGS)
-    output = FLAGS.output or default_output(FLAGS, "saved_model")
+    output = FLAGS.output or default_output(FLAGS, file_names.SAVED_MODEL)
     import_tensorflow()
     from adt_tf.runs import export_job, inputs
     from adt_tf.serving import runtimes
@@ -94,12 +95,12 @@ def export() -> None:
 
 
 def _evaluations() -> list[pathlib.Path]:
-    """Returns the files of the classifier's evaluations."""
+    """Returns the result files of the classifier's evaluations."""
     if FLAGS.evaluations is not None:
         return [pathlib.Path(path) for path in FLAGS.evaluations]
-    path = default_output(FLAGS, "evaluation.json")
-    named = path.parent.glob(f"{path.stem}-*.json")
-    return [path] * path.is_file() + sorted(named)
+    path = default_output(FLAGS, file_names.evaluation())
+    protocol_files = path.parent.glob(f"{path.stem}-*.json")
+    return [path] * path.is_file() + sorted(protocol_files)
 
 
 def main() -> None:

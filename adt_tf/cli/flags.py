@@ -1,10 +1,10 @@
-"""The flags of a training run on a command line.
+"""Defines the flags of a training run for a command, and reads them.
 
     define_config(FLAGS)                      # all fields of Config
     config = Config(**given_config(FLAGS))
 
-absl takes the command line apart; what a value means is for `Config` to say,
-so that a flag is read alike on a command line and in a file.
+absl splits the command line; `Config` parses the values, so that a flag has
+the same meaning on a command line and in a flagfile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adt_tf.runs import flag_fields
 from adt_tf.runs.config import Config
 from adt_tf.serving import preset_files
 
-#: What may differ between a run and its evaluation.
+#: Flags that may differ between a run and its evaluation.
 OF_EVALUATION = (
     "dataset",
     "data_dir",
@@ -33,9 +33,7 @@ OF_EVALUATION = (
     "epsilon",
     "seed",
 )
-
-
-# What a preset says of its measurements.
+# Settings that a preset stores with its measurements.
 _OF_A_PRESET = ("dataset", "norm", "epsilon")
 
 
@@ -46,14 +44,15 @@ def define_config(
 
     Args:
         values: Flags of the command.
-        shown: Fields that --help shows, of a command that reads the others
-            from a workdir; None for a command that takes all.
+        shown: Fields that --help lists, for a command that reads the other
+            fields from a workdir; None for a command that accepts all.
     """
     for field in dataclasses.fields(Config):
         if shown is None:
             group, text = "Flags of the run", _help(field)
         elif field.name in shown:
-            group, text = "In the place of the run's", field.metadata["help"]
+            group = "Flags that replace those of the run"
+            text = field.metadata["help"]
         else:
             group, text = command.HIDDEN, ""
         if flag_fields.is_switch(field):
@@ -72,11 +71,11 @@ def define_config(
 def given_config(
     values: flags.FlagValues, *, allowed: Container[str] | None = None
 ) -> dict[str, Any]:
-    """Returns the fields of `Config` that the command line gives.
+    """Returns the fields of `Config` that are set on the command line.
 
     Args:
         values: Flags of the command.
-        allowed: Fields that may be given; None for all.
+        allowed: Fields that may be set; None for all.
     """
     names = [field.name for field in dataclasses.fields(Config)]
     present = [name for name in names if values[name].present]
@@ -84,21 +83,21 @@ def given_config(
         refused = sorted(name for name in present if name not in allowed)
         if refused:
             raise ValueError(
-                f"--{refused[0]} belongs to training and would be ignored "
-                "here; of a run's flags only "
-                f"{', '.join(n for n in names if n in allowed)} may be given."
+                f"--{refused[0]} is a flag of training and has no effect here. "
+                "Flags of a run that may be given here: "
+                f"{', '.join(n for n in names if n in allowed)}."
             )
     if "norm" in present and "epsilon" not in present:
         raise ValueError(
-            f"--norm={values['norm'].value} needs --epsilon: a radius means "
-            "another thing in each norm (8/255 is usual in linf, 0.5 in l2)."
+            f"--norm={values['norm'].value} needs --epsilon, since a radius "
+            "depends on the norm (8/255 is usual in linf, 0.5 in l2)."
         )
     texts = [values[name].serialize() for name in present]
     return flag_fields.parse_flags(Config, texts)
 
 
 def config_of_run(values: flags.FlagValues, workdir: str) -> Config:
-    """Returns a run's configuration, with what the command line gives.
+    """Returns the configuration of a run, changed by the command line.
 
     Args:
         values: Flags of the command.
@@ -116,15 +115,15 @@ def define_model(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "model",
         None,
-        "In its place a SavedModel or a file: .keras, .pt, .pth, "
+        "SavedModel or file to use instead of a run: .keras, .pt, .pth, "
         ".safetensors, .npz, .onnx, .h5.",
         flag_values=values,
     )
     flags.DEFINE_string(
         "preset",
         None,
-        "Preset in its place: a name of adt_tf.presets(), a directory, or "
-        "hf://user/repository.",
+        "Preset to use instead of a run: a name that adt_tf.presets() returns, "
+        "a directory, or hf://user/repository.",
         flag_values=values,
     )
 
@@ -135,7 +134,7 @@ def define_classifier(values: flags.FlagValues) -> None:
     flags.DEFINE_boolean(
         "probabilities",
         False,
-        "The model gives probabilities, not logits.",
+        "The model returns probabilities, not logits.",
         flag_values=values,
     )
 
@@ -143,30 +142,30 @@ def define_classifier(values: flags.FlagValues) -> None:
 def default_output(
     values: flags.FlagValues, name: str, *, model: str = "model"
 ) -> pathlib.Path:
-    """Returns the file of a result: in the workdir, or beside the model.
+    """Returns the path of a result file, in the workdir or beside the model.
 
-    That of a preset is in the current directory.
+    The results of a preset go to the current directory.
 
     Args:
-        values: Flags of the command, those of `define_model` among them.
+        values: Flags of the command, including those of `define_model`.
         name: Name of the file in a workdir.
-        model: Flag that names a model.
+        model: Name of the flag that holds the path of a model.
     """
     if values.workdir:
         return pathlib.Path(values.workdir) / name
     if values.preset:
         return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
     path = pathlib.Path(values[model].value)
-    # v1.0 of the SavedModel v1.0/ and of v1.0.keras.
+    # The stem is v1.0 for both a SavedModel v1.0/ and a file v1.0.keras.
     stem = path.name if path.is_dir() else path.stem
     return path.with_name(f"{stem}-{name}")
 
 
 def classifier_fingerprint(values: flags.FlagValues) -> str | None:
-    """Tells the classifier's file from another one; None of a directory.
+    """Returns a hash of the classifier's file, or None for a directory.
 
     Args:
-        values: Flags of the command, those of `define_model` among them.
+        values: Flags of the command, including those of `define_model`.
     """
     from adt_tf.runs.workdir import Workdir
 
@@ -180,40 +179,39 @@ def classifier_fingerprint(values: flags.FlagValues) -> str | None:
 def config_to_measure(
     values: flags.FlagValues, *allowed: str, model: str = "model"
 ) -> Config:
-    """Returns the configuration that a classifier is measured with.
+    """Returns the configuration for measuring a classifier.
 
-    It is that of --workdir, or of what a --preset was measured with, with what
-    the command line gives in its place. For --model it is made of the command
-    line alone.
+    It is the configuration of --workdir, or the settings stored in --preset,
+    changed by the command line. With --model, the command line alone sets it.
 
     Args:
-        values: Flags of the command, those of `define_model` among them.
-        *allowed: Fields that may be given for a model, beside the data set,
-            the norm, epsilon and the seed.
-        model: Flag that names a model.
+        values: Flags of the command, including those of `define_model`.
+        *allowed: Further fields that may be set for a model, beside the data
+            set, the norm, epsilon and the seed.
+        model: Name of the flag that holds the path of a model.
     """
     names = (values.workdir, values[model].value, values.preset)
     if sum(name is not None for name in names) != 1:
-        raise ValueError("Give either --workdir or --model or --preset.")
+        raise ValueError("Give exactly one of --workdir, --model and --preset.")
     if values.workdir is not None:
         return config_of_run(values, values.workdir)
-    given = given_config(
+    fields = given_config(
         values, allowed=(*OF_EVALUATION, "architecture", *allowed)
     )
-    # That of the model, which is no run's network.
-    architecture = given.pop("architecture", None)
+    # In a Config this flag would require --network to be a file.
+    architecture = fields.pop("architecture", None)
     measured = None
     if values.preset is not None:
         if architecture is not None:
             raise ValueError(
-                "A preset has its architecture inside: leave --architecture "
-                f"out. Received: --architecture={architecture}"
+                "A preset contains its architecture: remove --architecture. "
+                f"Received: --architecture={architecture}"
             )
         folder = preset_files.locate(values.preset)
         measured = preset_files.read_metadata(folder)
     if measured is not None:
-        return Config(**{k: measured[k] for k in _OF_A_PRESET} | given)
-    config = Config(**given)
+        return Config(**{k: measured[k] for k in _OF_A_PRESET} | fields)
+    config = Config(**fields)
     if not values["dataset"].present:
         name = model if values.preset is None else "preset"
         raise ValueError(
@@ -230,9 +228,9 @@ def load_classifier(
     """Loads the classifier that the command line names.
 
     Args:
-        values: Flags of the command, those of `define_model` among them.
-        like: Examples whose shape and classes are the classifier's.
-        probabilities: Whether the model gives probabilities, not logits.
+        values: Flags of the command, including those of `define_model`.
+        like: Examples with the image shape and classes of the classifier.
+        probabilities: Whether the model returns probabilities, not logits.
     """
     from adt_tf.runs import inputs
     from adt_tf.serving import preset_models
@@ -248,7 +246,7 @@ def load_classifier(
 
 
 def set_unless_given(values: flags.FlagValues, arguments: list[str]) -> None:
-    """Sets flags, but for those of the command line.
+    """Sets flags, except those that are set on the command line.
 
     Args:
         values: Flags of the command.
@@ -256,11 +254,11 @@ def set_unless_given(values: flags.FlagValues, arguments: list[str]) -> None:
     """
     for argument in arguments:
         name, equals, value = argument.lstrip("-").partition("=")
-        if not equals:  # a switch
+        if not equals:  # Form --name or --noname.
             value = "true" if name in values else "false"
             name = name if name in values else name.removeprefix("no")
         if name not in values:
-            raise ValueError(f"There is no such flag: {argument}")
+            raise ValueError(f"Unknown flag: {argument}")
         if not values[name].present:
             values[name].parse(value)
 

@@ -1,9 +1,9 @@
-"""Checks what the shell allows before TensorFlow is imported.
+"""Checks the resource limits of the process before TensorFlow is imported.
 
 check_limits()
 
-Where memory or threads run out inside the import, TensorFlow's C++ ends the
-process, or waits for ever, without a word.
+If memory or threads run out during the import, TensorFlow ends the process, or
+hangs, without a message.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import threading
 
 try:
     import resource
-except ImportError:  # not a Unix: it has no such limits
+except ImportError:  # Systems other than Unix have no such limits.
     resource = None
 
-# A small network trains with 2.9 GB of addresses and 0.7 GB of data.
+# Training a small network takes 2.9 GB of address space and 0.7 GB of data.
 _LEAST = {
     "RLIMIT_AS": (3 << 30, "-v", "address space"),
     "RLIMIT_DATA": (1 << 30, "-d", "data segment"),
@@ -24,28 +24,28 @@ _LEAST = {
 
 
 def check_limits() -> None:
-    """Raises `ValueError` where a limit is too low for TensorFlow to start."""
+    """Raises `ValueError` if a limit is too low for TensorFlow to start."""
     for name, (least, option, words) in _LEAST.items():
         limit = _soft_limit(name)
         if limit is not None and limit < least:
             raise ValueError(
                 f"The {words} of this process is limited to "
                 f"{limit / 1e9:.2g} GB (ulimit {option} {limit // 1024}), and "
-                f"TensorFlow needs {least / 1e9:.2g} GB at least. Raise the "
+                f"TensorFlow needs at least {least / 1e9:.2g} GB. Raise the "
                 f"limit: ulimit {option} unlimited"
             )
     needed = 16 + 4 * (os.cpu_count() or 1)
     started = _count_threads(needed)
     if started < needed:
         raise ValueError(
-            f"Only {started} further threads can be started, and TensorFlow "
-            f"needs {needed} here. Raise the limit of processes (ulimit -u, or "
-            "that of the container), or end other processes."
+            f"Only {started} more threads can be started, and TensorFlow needs "
+            f"{needed}. Raise the limit on processes (ulimit -u, or the limit "
+            "of the container), or end other processes."
         )
 
 
 def _soft_limit(name: str) -> int | None:
-    """Returns the limit in bytes, or None where there is none."""
+    """Returns the limit in bytes, or None if there is no limit."""
     if resource is None or not hasattr(resource, name):
         return None
     limit, _ = resource.getrlimit(getattr(resource, name))
@@ -53,7 +53,7 @@ def _soft_limit(name: str) -> int | None:
 
 
 def _count_threads(wanted: int) -> int:
-    """Returns how many threads can run at once, up to the number wanted."""
+    """Returns how many threads can run at the same time, up to `wanted`."""
     end = threading.Event()
     threads = []
     try:
@@ -61,7 +61,7 @@ def _count_threads(wanted: int) -> int:
             thread = threading.Thread(target=end.wait, daemon=True)
             thread.start()
             threads.append(thread)
-    except RuntimeError:  # can't start new thread
+    except RuntimeError:  # The message is "can't start new thread".
         pass
     finally:
         end.set()

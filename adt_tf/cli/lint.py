@@ -1,10 +1,10 @@
-"""Looks for what makes a robustness figure worthless, before it is believed.
+"""Checks a classifier for faults that make its robust accuracy misleading.
 
     adt-lint --workdir=DIR
     adt-lint --model=model.keras --dataset=mine.npz --epsilon=0.03
     adt-lint --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
 
-Exits with 1 if a check fails. Writes DIR/lint.json.
+The command writes DIR/lint.json, and exits with code 1 if a check fails.
 """
 
 import sys
@@ -21,6 +21,7 @@ from adt_tf.cli.flags import (
     load_classifier,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
+from adt_tf.runs import file_names
 
 FLAGS = flags.FlagValues()
 define_classifier(FLAGS)
@@ -28,7 +29,7 @@ flags.DEFINE_integer(
     "test_examples", 128, "Number of test examples.", flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "output", None, "File in the place of lint.json.", flag_values=FLAGS
+    "output", None, "File to write instead of lint.json.", flag_values=FLAGS
 )
 define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 
@@ -36,13 +37,13 @@ define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 def lint() -> None:
     """Runs all checks on the classifier of a workdir or a file."""
     config = config_to_measure(FLAGS)
-    import_tensorflow()
+    import_tensorflow(streams=bool(config.stream))
     from adt_tf import linting
     from adt_tf.runs import inputs, lint_job
     from adt_tf.runs.workdir import Workdir
 
     path = lint_job.checked_output(
-        FLAGS.output or default_output(FLAGS, "lint.json")
+        FLAGS.output or default_output(FLAGS, file_names.LINT)
     )
     test = inputs.load_test_data(config)
     report = linting.lint(

@@ -1,9 +1,9 @@
-"""Imports TensorFlow without the log lines of its C++.
+"""Imports TensorFlow without the log lines of its C++ code.
 
-They are written to the standard error before any setting of log levels is
-read. So what is written there during the import is kept back, and shown only
-if the import fails or the process dies in it: a second process holds it. A
-death is told in a line of its own.
+TensorFlow writes these lines to the standard error before it reads any log
+level. During the import a second process therefore collects the standard
+error, and shows it only if the import fails or the process dies. If the
+process dies, it also prints a line that says so.
 """
 
 from __future__ import annotations
@@ -18,23 +18,29 @@ from adt_tf.cli.limits import check_limits
 
 _ALL_IS_WELL, _EXCEPTION = b"+", b"-"
 _DEATH = (
-    b"error: The process was ended while it imported TensorFlow: by a signal, "
-    b"or for want of memory or threads.\n"
+    b"error: The process ended while it imported TensorFlow: by a signal, or "
+    b"because memory or threads ran out.\n"
 )
 
 
-def import_tensorflow(*, devices: bool = True) -> None:
-    """Imports TensorFlow and what takes long beside it.
+def import_tensorflow(*, devices: bool = True, streams: bool = False) -> None:
+    """Imports TensorFlow and TensorFlow Probability, which take long.
 
-    Raises `ValueError` where the limits of the process are too low for it.
+    Raises `ValueError` if the limits of the process are too low.
 
     Args:
-        devices: Whether to look for devices too. A program that is to meet
-            other machines must do so before.
+        devices: Whether to initialise the devices too. A program that trains
+            on several machines must connect to them before.
+        streams: Whether images are read from disk. Then memory must not grow
+            with their number.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # Off by default on many CPUs, and faster on all that have it.
+    # oneDNN is off by default on many CPUs, where it is faster nevertheless.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    if streams:
+        # oneDNN's own allocator never returns memory, and fragments: with
+        # batches of large images it holds about half as much again.
+        os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     is_first = "tensorflow" not in sys.modules
     if is_first:
         check_limits()
@@ -42,7 +48,7 @@ def import_tensorflow(*, devices: bool = True) -> None:
         import tensorflow as tf
         import tensorflow_probability as tfp
 
-        # It warns of repeated tracing wherever several attacks are run.
+        # Running several attacks causes warnings of repeated tracing.
         tf.get_logger().setLevel("ERROR")
         if devices:
             tf.config.list_logical_devices()
@@ -51,10 +57,10 @@ def import_tensorflow(*, devices: bool = True) -> None:
 
 @contextlib.contextmanager
 def held_back_errors() -> Iterator[None]:
-    """Holds back what the block writes to the standard error.
+    """Holds back the text that the block writes to the standard error.
 
-    It is shown if the block raises an exception, or ends the process in
-    whatever way. Where a process cannot be forked, nothing is held back.
+    The text is shown if the block raises an exception or ends the process. On
+    systems without `fork`, nothing is held back.
     """
     if not hasattr(os, "fork") or sys.stderr is None:
         yield
@@ -90,9 +96,10 @@ def held_back_errors() -> Iterator[None]:
 
 
 def _hold(text_end: int, verdict_end: int) -> None:
-    """Reads to the end, and shows what was read unless all is well."""
+    """Collects the text, and prints it unless the block ends normally."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the other process
+        # Ctrl-C reaches both processes; only the other one handles it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         text = b""
         while part := os.read(text_end, 1 << 16):
             text += part

@@ -1,9 +1,9 @@
-"""Writes one page on the robustness of evaluated runs.
+"""Writes an HTML page on the robustness of evaluated runs.
 
     adt-report --workdirs=DIR1,DIR2 --output=DIR3
 
-DIR3/index.html holds all it shows. --protocol=NAME reports on what
-adt-evaluate --protocol=NAME measured; --noanalyses spares the accuracy against
+DIR3/index.html is a single file. --protocol=NAME reports the results of
+adt-evaluate --protocol=NAME. --noanalyses leaves out the accuracy against
 epsilon and the analyses, which take long for large networks.
 """
 
@@ -16,7 +16,7 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "workdirs",
     None,
-    "Directories of runs that adt-evaluate has measured.",
+    "Directories of runs that were measured by adt-evaluate.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -25,13 +25,13 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "protocol",
     None,
-    "Name in evaluation-NAME.json (without it: evaluation.json).",
+    "NAME of the file evaluation-NAME.json to read (default: evaluation.json).",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "analyses",
     True,
-    "Show the accuracy against epsilon, and the analyses.",
+    "Include the accuracy against epsilon, and the analyses.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(

@@ -1,12 +1,12 @@
-"""Makes tables and figures of the paper.
+"""Reproduces tables and figures of the paper.
 
     adt-reproduce --target=table1,figure2 --scale=tiny
     adt-reproduce --target=all --scale=mini --data_dir=DIR --dry_run
     adt-reproduce --target=table1 --scale=paper --released=DIR --rows=released
 
-Trains and attacks what is missing, reuses what is there, and writes each table
-beside the paper's numbers and each figure to OUTPUT (build/reproduce/SCALE).
-Interrupted, the same command goes on where it stopped.
+The command trains and attacks the missing classifiers, reuses existing
+results, and writes each table, with the paper's numbers, and each figure to
+--output. If it is interrupted, the same command continues where it stopped.
 """
 
 from __future__ import annotations
@@ -23,78 +23,78 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "target",
     None,
-    "Targets: table1 ... table11, figure1 ... figure7, autoattack, claims, "
-    "or all.",
+    "Tables and figures to produce: table1 ... table11, figure1 ... figure7, "
+    "autoattack, claims, or all.",
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(
     "scale",
     "tiny",
     ["paper", "small", "mini", "tiny"],
-    "paper: for GPUs; small: all of CIFAR-10, days on two cores; mini: hours "
-    "on two cores; tiny: about a minute each.",
+    "Size of the experiments. paper: for GPUs; small: all of CIFAR-10, days "
+    "on two cores; mini: hours on two cores; tiny: about a minute each.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "output",
     None,
-    "Directory (without it: build/reproduce/SCALE).",
+    "Directory for the results (default: build/reproduce/SCALE).",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "dry_run",
     False,
-    "Print what would be done, and how long it would take.",
+    "Print the planned work and its estimated time, and exit.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "measure",
     True,
-    "With --dry_run: time a step of each method whose cost is not known yet.",
+    "With --dry_run: time one step of each method whose cost is unknown.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "seeds",
     ["0"],
-    "Seeds with each of which each row of a table is trained.",
+    "Seeds; each row of a table is trained once with each seed.",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(
     "rows",
     None,
-    "Runs of a table to make, such as at_pgd,adt_exp (without it: all); "
-    "released for those of --released alone.",
+    "Rows of a table to train, such as at_pgd,adt_exp (default: all); "
+    "`released` evaluates only the models of --released.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "released",
     None,
-    "Directory of released models for Table 1: at_pgd_plus.*, adt_exp.*, "
-    "adt_exp_am.* and adt_imp_am.*, those of them that you have.",
+    "Directory of released models for Table 1. Any of the files at_pgd_plus.*, "
+    "adt_exp.*, adt_exp_am.* and adt_imp_am.* may be missing.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
     "epochs",
     None,
-    "Number of epochs other than the scale's, to try things out.",
+    "Number of epochs, instead of that of the scale, for a quick trial.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
     "data_dir",
     None,
-    "Directory in which TFDS keeps prepared data sets.",
+    "Directory in which TFDS has prepared the data sets.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
     "download",
     False,
-    "Let TFDS download data sets (counts on the command line only).",
+    "Let TFDS download the data sets. Ignored in a flagfile.",
     flag_values=FLAGS,
 )
 
 
 def reproduce() -> None:
-    """Plans or makes the targets."""
+    """Plans or produces the targets."""
     targets = command.required(FLAGS, "target")
     seeds = _seeds(FLAGS.seeds)
     import_tensorflow()
@@ -135,7 +135,7 @@ def _seeds(texts: Sequence[str]) -> tuple[int, ...]:
         seeds = ()
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise ValueError(
-            "--seeds must be different whole numbers from 0 on, as in 0,1,2. "
+            "--seeds must be distinct integers of at least 0, as in 0,1,2. "
             f"Received: {','.join(texts)}"
         )
     return seeds

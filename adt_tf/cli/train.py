@@ -2,9 +2,10 @@
 
     adt-train --flagfile=digits/adt_exp --workdir=DIR
 
-The same command goes on where it stopped; SIGTERM saves and exits with code
-143. DIR then holds flags.txt (the resolved flags), provenance.json,
-metrics.csv, tensorboard/, checkpoints/ and classifier.keras.
+If training is interrupted, the same command continues where it stopped.
+SIGTERM saves a checkpoint and exits with code 143. DIR holds flags.txt (the
+resolved flags), provenance.json, metrics.csv, tensorboard/, checkpoints/ and,
+at the end, classifier.keras.
 """
 
 from absl import flags
@@ -15,7 +16,9 @@ from adt_tf.cli.quiet_import import import_tensorflow
 from adt_tf.runs.config import Config
 
 FLAGS = flags.FlagValues()
-flags.DEFINE_string("workdir", None, "Directory of the run.", flag_values=FLAGS)
+flags.DEFINE_string(
+    "workdir", None, "Directory of the run. Required.", flag_values=FLAGS
+)
 define_config(FLAGS)
 
 
@@ -23,8 +26,10 @@ def train() -> None:
     """Builds the experiment from the flags and runs it."""
     workdir = command.required(FLAGS, "workdir")
     config = Config(**given_config(FLAGS))
-    # Other machines can be met only before there are devices.
-    import_tensorflow(devices=config.distribute != "multiworker")
+    # Connecting to other machines must come before the devices are created.
+    import_tensorflow(
+        devices=config.distribute != "multiworker", streams=bool(config.stream)
+    )
     from adt_tf.networks import own_functions
     from adt_tf.runs.experiment import Experiment
     from adt_tf.runs.workdir import Workdir

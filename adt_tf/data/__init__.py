@@ -6,16 +6,17 @@
     trainer.fit(batches, steps_per_epoch=steps_per_epoch(train, 64))
     for x, y in eval_pipeline(validation, batch_size=256): ...
 
-Source: `load` reads the handwritten digits of scikit-learn, any image data set
-that TensorFlow Datasets has prepared on this disk, an .npz file, or a folder of
-images or .npy files. What is larger than the memory stays on the disk.
-Checks: `ImageData` holds checked arrays, or `DiskImages`, which are read like
-an array; `validate_images` and `validate_labels` check arrays that come from
-elsewhere.
-Batches: `train_pipeline` (endless, shuffled, resumable at any step) and
-`eval_pipeline` (once, in order) yield float32 images in [0, 1], int32 labels.
-More of them: `augmented` (cutout, CutMix, RandAugment), and `mixed_pipeline`
-with the extra data of `load_extra`.
+- Sources: `load` reads the handwritten digits of scikit-learn, image data sets
+  that TensorFlow Datasets has prepared, .npz files, and folders of images or of
+  .npy files. Large data sets stay on disk.
+- Arrays: `ImageData` holds checked arrays, or `DiskImages`, which are indexed
+  like an array. `as_arrays` and `as_examples` convert data sets of other forms;
+  `validate_images` and `validate_labels` check arrays.
+- Batches: `train_pipeline` (infinite, shuffled, resumable at any step) and
+  `eval_pipeline` (finite, in order) yield float32 images in [0, 1] and int32
+  labels.
+- Augmentation: `augmented` (Cutout, CutMix, RandAugment), and `mixed_pipeline`
+  with the extra data of `load_extra`.
 """
 
 from adt_tf.data.augmentations import (
@@ -26,11 +27,10 @@ from adt_tf.data.augmentations import (
     rand_augment,
 )
 from adt_tf.data.disk_images import DiskImages, ImageReader
+from adt_tf.data.examples import as_arrays, as_examples
 from adt_tf.data.extra import load_extra, mixed_pipeline, split_batch
 from adt_tf.data.images import (
     ImageData,
-    as_arrays,
-    as_examples,
     scale_images,
     validate_images,
     validate_labels,

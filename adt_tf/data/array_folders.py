@@ -1,10 +1,10 @@
-"""Folders of .npy files, which are mapped into memory, not read.
+"""Folders of .npy files, which are mapped into memory.
 
     mine/x_train.npy  mine/y_train.npy  mine/x_test.npy  mine/y_test.npy
     mine/images.npy   mine/labels.npy           (a fifth becomes the test split)
 
-The names are those of the arrays of an .npz file. `np.save` writes the files;
-`np.lib.format.open_memmap` writes one that is larger than the memory.
+The arrays have the same names as in an .npz file. `np.save` writes such files;
+`np.lib.format.open_memmap` writes a file that is larger than the memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from adt_tf.data.images import validate_images
 
 _SUFFIX = ".npy"
 _MAGIC = np.lib.format.MAGIC_PREFIX
-# Images that are looked at before any work is done; the others when read.
+# Number of images that are checked at once; the others are checked when read.
 _EXAMINED = 32
 
 
 class ArrayFolder(Mapping):
-    """The arrays of a folder by their names, mapped into memory."""
+    """The arrays of a folder by name, mapped into memory.
+
+    Args:
+        path: Path of the folder.
+    """
 
     def __init__(self, path: str):
         self.path = os.path.expanduser(path)
@@ -38,7 +42,7 @@ class ArrayFolder(Mapping):
         with open(path, "rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise ValueError(
-                    f"{name}.npy is no .npy file, which np.save writes"
+                    f"{name}.npy is not an .npy file, as np.save writes it"
                 )
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
@@ -60,15 +64,15 @@ class ArrayReader:
     """Reads the images of an array [N, H, W, C], one by one.
 
     Args:
-        array: uint8, or floats in [0, 1]; mapped into memory, or in it.
+        array: Array of uint8, or of floats in [0, 1]. It may be mapped.
     """
 
     array: np.ndarray
 
     def __post_init__(self) -> None:
         places = np.linspace(0, max(len(self.array) - 1, 0), _EXAMINED)
-        chosen = np.unique(places.astype(int))[: len(self.array)]
-        validate_images(self.array[chosen])
+        indices = np.unique(places.astype(int))[: len(self.array)]
+        validate_images(self.array[indices])
 
     def __len__(self) -> int:
         return len(self.array)
@@ -85,7 +89,7 @@ class ArrayReader:
         return np.dtype(np.uint8 if is_uint8 else np.float32)
 
     def read(self, index: int, box: Box | None = None) -> np.ndarray:
-        """Returns an image, or a part of it, checked."""
+        """Returns a checked image, or a part of it."""
         image = validate_images(self.array[index : index + 1])[0]
         return image if box is None else decoding.cut(image, box)
 
@@ -95,6 +99,6 @@ class ArrayReader:
 
 
 def is_array_folder(name: str) -> bool:
-    """Tells whether a folder holds .npy files."""
+    """Returns whether a folder holds .npy files."""
     path = os.path.expanduser(name)
     return any(entry.endswith(_SUFFIX) for entry in os.listdir(path))

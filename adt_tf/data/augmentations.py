@@ -3,9 +3,9 @@
     choice = Augmentation(cutout=8, cutmix=0.5, randaugment=0.3)
     batches = augmented(batches, choice, num_classes=10, seed=0, start_step=n)
 
-Parts: `cut_out`, `cut_mix`, `rand_augment`, each a function of images and a
-seed. A batch of a step is the same whenever it is made, so that a resumed run
-reads what it would have read.
+`cut_out`, `cut_mix` and `rand_augment` are functions of images and a seed. The
+batch of a step does not depend on the steps before it, so a resumed run reads
+the same batches as one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import tensorflow as tf
 from adt_tf import seeds
 from adt_tf.checks import arguments
 
-# Keeps these draws apart from the order and the crops.
+# Makes these draws independent of the order and the crops.
 _STREAM = 0x61756765
 _NUM_OPERATIONS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Augmentation:
-    """Which augmentations a batch goes through, in this order.
+    """Augmentations of a batch, which are applied in this order.
 
     Args:
-        randaugment: Strength of two random operations, from 0 (none) to 1.
-        cutout: Side in pixels of the square that is blanked out; 0 for none.
-        cutmix: Share of the images that get a box of another one.
+        randaugment: Strength of RandAugment, from 0 (none) to 1.
+        cutout: Side length in pixels of Cutout's square; 0 for none.
+        cutmix: Fraction of the images into which CutMix pastes a box.
 
     Example:
 
@@ -43,7 +43,7 @@ class Augmentation:
     cutout: int = 0
     cutmix: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         arguments.number_between(0, 1, randaugment=self.randaugment)
         arguments.integer_at_least(0, cutout=self.cutout)
         arguments.number_between(0, 1, cutmix=self.cutmix)
@@ -60,12 +60,13 @@ def augmented(
     seed: int,
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Returns batches that have gone through an augmentation.
+    """Augments the batches of a data set.
 
     Args:
-        batches: Float images in [0, 1] and int labels, one batch a step.
-        augmentation: What to do; without any, the batches are as they were.
-        num_classes: Number of classes. With `cutmix` labels become shares
+        batches: Batches of float images in [0, 1] and integer labels, one for
+            each step.
+        augmentation: Augmentations to apply.
+        num_classes: Number of classes. With `cutmix` labels become soft labels
             [batch, num_classes].
         seed: Seed of all draws.
         start_step: Step of the first batch.
@@ -105,12 +106,12 @@ def augmented(
 
 
 def cut_out(images: tf.Tensor, seed: tf.Tensor, size: int) -> tf.Tensor:
-    """Sets a square of each image to 0; a part of it may lie outside.
+    """Sets a square of each image to 0; it may extend beyond the image.
 
     Args:
         images: Float images [batch, height, width, channels].
         seed: Seed int32 [2].
-        size: Side of the square in pixels.
+        size: Side length of the square in pixels.
 
     Reference: DeVries and Taylor, Improved Regularization of Convolutional
     Neural Networks with Cutout, 2017.
@@ -127,18 +128,18 @@ def cut_mix(
     share: float = 1.0,
     *,
     mixer: keras.layers.CutMix | None = None,
-) -> tf.Tensor:
-    """Pastes a box of another image into some; mixes labels by the area.
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Pastes a box of another image into some images, and mixes the labels.
 
-    The area of a box, before it is cut at the border, is uniform in (0, 1) of
-    the image's. With a share of 0 nothing changes.
+    The area of a box relative to the image, before it is cut at the border, is
+    uniform in (0, 1). The labels are mixed in proportion to the area.
 
     Args:
         images: Float images [batch, height, width, channels].
-        labels: Shares of the classes [batch, classes].
+        labels: Soft labels [batch, classes].
         seed: Seed int32 [2].
         share: Probability that an image gets a box.
-        mixer: Keras' layer, which does the mixing; by default a new one.
+        mixer: Keras layer that mixes the images; None for a new one.
 
     Reference: Yun et al., CutMix: Regularization Strategy to Train Strong
     Classifiers with Localizable Features, 2019.
@@ -167,13 +168,12 @@ def cut_mix(
 def rand_augment(
     images: tf.Tensor, seed: tf.Tensor, operations: list[Any]
 ) -> tf.Tensor:
-    """Applies two operations, drawn for each image, one after the other.
+    """Applies two random operations to each image, one after the other.
 
     Args:
         images: Float images in [0, 1], [batch, height, width, channels].
         seed: Seed int32 [2].
-        operations: Keras' layers to draw from, of one strength. The image as
-            it is counts as one more.
+        operations: Keras layers to draw from; the identity is added to them.
 
     Reference: Cubuk et al., RandAugment: Practical Automated Data
     Augmentation with a Reduced Search Space, 2020.
@@ -200,22 +200,22 @@ def rand_augment(
 
 
 class _Seeds(keras.random.SeedGenerator):
-    """The seeds that a layer of Keras draws, functions of a key: no state."""
+    """A stateless seed generator for Keras layers: seeds depend on a key."""
 
     def __init__(self, key: tf.Tensor):
-        # Without Keras' own constructor, which makes a variable.
+        # Keras' own constructor is not called, since it creates a variable.
         self.key = key
         self.count = 0
 
     def next(self, ordered: bool = True) -> tf.Tensor:
-        """Returns a seed that no other call gets."""
+        """Returns a new seed in each call."""
         del ordered
         self.count += 1
         return seeds.fold(self.key, self.count)
 
 
 def _operations(strength: float, channels: int) -> list[Any]:
-    """Keras' layers of RandAugment; one channel has no colour to lose."""
+    """Returns the Keras layers of RandAugment; colour needs 3 channels."""
     layers, shared = keras.layers, {"dtype": "float32"}
     ranged = {**shared, "value_range": (0.0, 1.0)}
     operations = [
@@ -252,7 +252,7 @@ def _boxes(
     height: tf.Tensor | int,
     width: tf.Tensor | int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Boxes around centres: masks [batch, H, W, 1], and areas in pixels."""
+    """Returns masks [batch, H, W, 1] of boxes, and their areas in pixels."""
 
     def inside(centers, length, total):
         first = centers - length // 2

@@ -1,10 +1,10 @@
-"""Files of images, such as JPEG, as arrays of one size.
+"""Decodes image files, such as JPEG, to arrays of a fixed size.
 
     decode("pets/cat/1.jpg", (64, 64, 3))           # the whole image, resized
     decode(io.BytesIO(content), (64, 64, 3), (0.1, 0.0, 0.5, 0.5))    # a part
     cut(array, (0.1, 0.0, 0.5, 0.5))                # the same part of an array
 
-A box is (top, left, height, width), each as a share of the image's own size.
+A box is (top, left, height, width), as fractions of the image's own size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from PIL import Image
 from adt_tf.files import first_line
 
 Box = tuple[float, float, float, float]
-#: What Pillow raises for a file that is damaged, too large or no image.
+#: Errors of Pillow for a file that is damaged, too large or not an image.
 UNREADABLE = (
     OSError,
     ValueError,
@@ -39,10 +39,10 @@ def decode(
     """Returns an image, or a part of it, as uint8 [H, W, C].
 
     Args:
-        file: Path, or content, of the file.
-        image_shape: Height, width and channels, 1 or 3, of the result.
-        box: The part to take; None for all of the image.
-        name: What an error calls the file.
+        file: Path of the file, or the open file.
+        image_shape: Height, width and channels (1 or 3) of the result.
+        box: Part to cut out; None for the whole image.
+        name: Name of the file in error messages.
     """
     height, width, channels = image_shape
     try:
@@ -51,7 +51,7 @@ def decode(
             if box is not None:
                 image = _resized(image, (width, height), box)
             elif image.size != (width, height):
-                # Pillow's bilinear filter averages where it shrinks.
+                # Pillow's bilinear filter averages pixels when it shrinks.
                 image = image.resize((width, height), Image.Resampling.BILINEAR)
             array = np.asarray(image)
     except UNREADABLE as error:
@@ -78,7 +78,8 @@ def cut(image: np.ndarray, box: Box) -> np.ndarray:
     [38, 43, 48, 53, 58, 63, 68, 70]
     """
     height, width, _ = image.shape
-    # Pillow has no images of several channels of floats, nor of two of uint8.
+    # Pillow has no float images with several channels, and no uint8 images
+    # with two.
     planes = [
         np.asarray(_resized(Image.fromarray(plane), (width, height), box))
         for plane in np.moveaxis(np.ascontiguousarray(image), -1, 0)
@@ -90,14 +91,14 @@ def _resized(
     image: Image.Image, size: tuple[int, int], box: Box
 ) -> Image.Image:
     top, left, height, width = box
-    # A sum such as 0.4 + 0.6 may be above 1 by its rounding.
+    # A sum such as 0.4 + 0.6 may exceed 1 by a rounding error.
     edges = (left, top, min(left + width, 1.0), min(top + height, 1.0))
     corners = np.multiply(edges, 2 * image.size).tolist()
     return image.resize(size, Image.Resampling.BILINEAR, box=tuple(corners))
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Brings 16 bits a pixel to 8, which Pillow would cut off at 255."""
+    """Scales 16-bit pixels to 8 bits; Pillow would clip them at 255."""
     if image.mode not in ("I", "I;16"):
         return image
     values = np.asarray(image, np.float64)

@@ -1,13 +1,13 @@
-"""Images on the disk that are read like the rows of an array.
+"""Images on disk that are indexed like an array.
 
     images = DiskImages(reader)          # e.g. `folders.FolderReader`
     images.shape                         # (1281167, 224, 224, 3)
     images[7], images[2:9], images[[4, 1]]      # decoded now, as NumPy arrays
-    images.take([4, 1, 3])               # a choice; nothing is read
+    images.take([4, 1, 3])               # a subset; nothing is read
     images.read(7, box)                  # a part of an image, resized
 
-A source of data is one reader: it has a length, it reads one image by its
-index, and it gives the bytes that the image is stored as, for fingerprints.
+An `ImageReader` has a length, reads one image by its index, and returns the
+stored bytes of an image for fingerprints.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import numpy as np
 
 from adt_tf.data.decoding import Box
 
-# Images that are decoded at once where all are asked for, one after the other.
+# Number of images that `chunks` decodes at a time.
 _CHUNK = 64
 
 
 class ImageReader(Protocol):
-    """What a source of images on the disk has.
+    """Interface of a source of images on disk.
 
     Attributes:
-        image_shape: Height, width and channels of every image.
+        image_shape: Height, width and channels of all images.
         dtype: Type of the pixels, uint8 or float32.
     """
 
@@ -41,22 +41,22 @@ class ImageReader(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, index: int, box: Box | None = None) -> np.ndarray:
-        """Returns an image, or a part of it in the image's size."""
+        """Returns an image, or a part of it resized to the image's size."""
         ...
 
     def content(self, index: int) -> bytes:
-        """Returns the bytes that an image is stored as."""
+        """Returns the stored bytes of an image."""
         ...
 
 
 class DiskImages:
-    """Images [N, H, W, C] of a reader, or a choice of them.
+    """Images [N, H, W, C] of a reader, or a subset of them.
 
     Args:
-        reader: Reads one image by its index.
-        indices: The images of the reader to take, in this order; None for all.
-        convert: Is applied to each batch [n, H, W, C] that is read, and keeps
-            its shape; None for nothing.
+        reader: Source of the images.
+        indices: Indices of the images in the reader, in order; None for all.
+        convert: Function that is applied to each batch [n, H, W, C] that is
+            read, and keeps its shape; None for the identity.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DiskImages:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """The shape of the array that all images together would be."""
+        """The shape of the array of all images."""
         return (len(self), *self.reader.image_shape)
 
     @property
@@ -90,64 +90,70 @@ class DiskImages:
         return self.convert(empty).dtype
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        chosen = self.indices[key]
-        if np.ndim(chosen) == 0:
+        indices = self.indices[key]
+        if np.ndim(indices) == 0:
             return self[np.array([key])][0]
         images = np.empty(
-            (len(chosen), *self.reader.image_shape), self.reader.dtype
+            (len(indices), *self.reader.image_shape), self.reader.dtype
         )
 
-        def read(place):
-            images[place] = self.reader.read(int(chosen[place]))
+        def read(place: int) -> None:
+            images[place] = self.reader.read(int(indices[place]))
 
-        if len(chosen) == 1:
+        if len(indices) == 1:
             read(0)
         else:
-            # Pillow works without Python's lock, so threads share the cores.
+            # Pillow releases Python's global lock, so threads use all cores.
             with concurrent.futures.ThreadPoolExecutor(num_cores()) as pool:
-                list(pool.map(read, range(len(chosen))))
+                list(pool.map(read, range(len(indices))))
         return images if self.convert is None else self.convert(images)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (image for chunk in self.chunks() for image in chunk)
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """Yields all images in order, some at once."""
+        """Yields all images in order, in arrays of a few images."""
         for start in range(0, len(self), _CHUNK):
             yield self[start : start + _CHUNK]
 
     def read(self, index: int, box: Box | None = None) -> np.ndarray:
-        """Returns one image as it is stored, or a part of it.
+        """Returns one image, not converted, or a part of it.
 
         Args:
-            index: Place of the image.
-            box: (top, left, height, width) as shares of the image's size;
-                None for the whole.
+            index: Index of the image.
+            box: (top, left, height, width) as fractions of the image's size;
+                None for the whole image.
         """
         return self.reader.read(int(self.indices[index]), box)
 
-    def take(self, chosen: Sequence[int] | np.ndarray | slice) -> DiskImages:
-        """Returns some of the images, without reading them.
+    def take(self, key: Sequence[int] | np.ndarray | slice) -> DiskImages:
+        """Returns a subset of the images, without reading them.
 
         Args:
-            chosen: Indices, a mask or a slice.
+            key: Indices, a mask or a slice.
         """
-        return DiskImages(
-            self.reader, self.indices[chosen], convert=self.convert
-        )
+        return DiskImages(self.reader, self.indices[key], convert=self.convert)
 
     def converted(
         self, convert: Callable[[np.ndarray], np.ndarray]
     ) -> DiskImages:
-        """Returns the same images with what is to be done to each batch."""
+        """Returns the same images with another conversion of each batch."""
         return DiskImages(self.reader, self.indices, convert=convert)
 
     @functools.cached_property
-    def digest(self) -> str:
-        """A hash of the images' files and of their size, not of their pixels.
+    def pixel_hash(self) -> Any:
+        """The state of SHA-256 after the images as `checks.digest` reads them.
 
-        The files are read one by one. Nothing is decoded.
+        It is kept, since reading and decoding all images takes long.
         """
+        state = hashlib.sha256(repr((self.shape, str(self.dtype))).encode())
+        for chunk in self.chunks():
+            state.update(chunk)
+        return state
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of the stored bytes of the images and of their shape."""
         total = hashlib.sha256(repr(self.reader.image_shape).encode())
         for index in self.indices:
             content = self.reader.content(int(index))
@@ -156,7 +162,7 @@ class DiskImages:
 
 
 def num_cores() -> int:
-    """Returns how many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

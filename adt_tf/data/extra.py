@@ -9,18 +9,15 @@ The public files have the arrays `image` and `label`.
 from __future__ import annotations
 
 import os
-import zipfile
 
-import numpy as np
 import tensorflow as tf
 
-from adt_tf import array_files
 from adt_tf.checks import arguments
+from adt_tf.data import named_arrays
 from adt_tf.data.images import ImageData, validate_labels
 from adt_tf.data.pipelines import train_pipeline
-from adt_tf.files import first_line
 
-# Keeps the order of the extra data apart from that of the data.
+# Makes the order of the extra data independent of that of the data.
 _STREAM = 0x65787472
 
 
@@ -30,32 +27,20 @@ def load_extra(path: str | os.PathLike, like: ImageData) -> ImageData:
     Args:
         path: File with the arrays `image`, uint8 [N, H, W, C], and `label`,
             integers [N].
-        like: Training set whose image shape and classes they must have.
+        like: Training set with the same image shape and classes.
     """
     path = os.path.expanduser(path)
-    if not os.path.isfile(path):
-        raise ValueError(
-            "There is no such file: give the path of an .npz file of extra "
-            f"data. Received: {path!r}"
-        )
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz file, which np.savez writes")
-        with np.load(path, allow_pickle=False) as arrays:
-            if not {"image", "label"} <= set(arrays):
-                raise ValueError(
-                    "extra data must have the arrays image and label, but has "
-                    + (", ".join(arrays) or "none")
-                )
-            images, labels = arrays["image"], arrays["label"]
-    except array_files.DAMAGED as error:
-        raise ValueError(
-            f"Cannot read {path!r}: {first_line(error)}"
-        ) from error
+    with named_arrays.opened(path) as arrays:
+        if not {"image", "label"} <= set(arrays):
+            raise ValueError(
+                "extra data must have the arrays image and label, but has "
+                + (", ".join(arrays) or "none")
+            )
+        images, labels = arrays["image"], arrays["label"]
     if images.shape[1:] != like.input_shape:
         raise ValueError(
-            f"The images of {path!r} must have the shape {like.input_shape}, "
-            f"as those of {like.name} have. Received: {images.shape[1:]}"
+            f"The images of {path!r} must have the shape {like.input_shape} of "
+            f"the images of {like.name}. Received: {images.shape[1:]}"
         )
     labels = validate_labels(
         labels, num_classes=like.num_classes, num_examples=len(images)
@@ -67,12 +52,12 @@ def load_extra(path: str | os.PathLike, like: ImageData) -> ImageData:
 def split_batch(
     batch_size: int, fraction: float, num_extra: int | None = None
 ) -> tuple[int, int]:
-    """Returns how many examples of a batch are data, and how many extra.
+    """Returns the numbers of training and of extra examples in a batch.
 
     Args:
-        batch_size: Examples of a batch.
-        fraction: Share of them that is extra; rounded to whole examples.
-        num_extra: Number of all extra examples, where known.
+        batch_size: Number of examples in a batch.
+        fraction: Fraction of extra examples, rounded to whole examples.
+        num_extra: Number of all extra examples; None if it is unknown.
 
     Example:
 
@@ -88,7 +73,8 @@ def split_batch(
         )
     if num_extra is not None and extra > num_extra:
         raise arguments.error(
-            f"need at most {num_extra} extra examples a batch, all there are",
+            f"need at most {num_extra} extra examples in a batch, which is "
+            "their total number",
             fraction=fraction,
         )
     return batch_size - extra, extra
@@ -105,18 +91,19 @@ def mixed_pipeline(
     crop: str = "shift",
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Endless batches of both kinds of data, functions of (seed, step).
+    """Returns an infinite data set of batches with both kinds of data.
 
-    Each kind has an order of its own, as `train_pipeline` gives it.
+    A batch is a function of (seed, step). Each kind of data has its own order,
+    as in `train_pipeline`.
 
     Args:
-        data: The training split.
+        data: Training set.
         extra: Extra training data.
-        fraction: Share of each batch that is extra.
-        batch_size: Examples per batch.
-        seed: Seed of the orders and the augmentation.
-        augment: Whether images are cropped and flipped at random.
-        crop: How they are cropped, as in `train_pipeline`.
+        fraction: Fraction of each batch that is extra data.
+        batch_size: Number of examples in a batch.
+        seed: Seed of the order and the augmentation.
+        augment: Whether to crop and flip images at random.
+        crop: Kind of random crop, as in `train_pipeline`.
         start_step: Step of the first batch.
     """
     sizes = split_batch(batch_size, fraction, len(extra))

@@ -1,14 +1,14 @@
-"""Folders of image files, one subfolder for each class.
+"""Folders of image files with a subfolder for each class.
 
     pets/train/cat/1.jpg  pets/train/dog/7.png  pets/test/cat/3.jpg ...
     pets/cat/1.jpg        pets/dog/7.png ...    (a fifth becomes the test split)
 
     folder = find("pets", image_size=(64, 64))
-    images, labels = folder.split("train")   # images are read when asked for
+    images, labels = folder.split("train")   # images are read when indexed
     folder.class_names                       # ("cat", "dog")
 
-The headers of all files are read first, so that a file that is no image, a
-missing class or images of several sizes are reported before any work is done.
+`find` reads the headers of all files, so that a file that is not an image, a
+missing class or images of different sizes are reported at once.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class FolderReader:
     """Reads image files.
 
     Args:
-        root: Path of a folder.
-        names: Paths of the files, from that folder on.
-        image_shape: Height, width and channels that all are brought to.
+        root: Path of the folder.
+        names: Paths of the files, relative to the folder.
+        image_shape: Height, width and channels of the decoded images.
     """
 
     root: str
@@ -61,14 +61,14 @@ class FolderReader:
 
 @dataclasses.dataclass(frozen=True)
 class ImageFolder:
-    """The files of a folder, with the class of each.
+    """The image files of a folder, with their classes.
 
     Attributes:
-        path: The folder.
-        splits: For "train" and "test", or for "all", the files, as paths from
-            the folder on, and their labels.
-        class_names: The names of the subfolders, in alphabetical order.
-        image_shape: Height, width and channels that all images are brought to.
+        path: Path of the folder.
+        splits: Files, as paths relative to the folder, and labels of "train"
+            and "test", or of "all".
+        class_names: Names of the subfolders, in alphabetical order.
+        image_shape: Height, width and channels of the decoded images.
     """
 
     path: pathlib.Path
@@ -77,17 +77,17 @@ class ImageFolder:
     image_shape: tuple[int, int, int]
 
     def split(self, name: str) -> tuple[DiskImages, np.ndarray]:
-        """Returns the images of a split, not yet read, and the labels."""
+        """Returns the images, which are read when indexed, and the labels."""
         names, labels = self.splits[name]
         reader = FolderReader(str(self.path), names, self.image_shape)
         return DiskImages(reader), labels
 
 
 def is_folder(name: str) -> bool:
-    """Tells whether the name of a data set is the path of a folder.
+    """Returns whether the name of a data set is the path of a folder.
 
-    A path has a separator, as in ./pets or pets/: without one it is the name
-    of a data set of TensorFlow Datasets.
+    The path of a folder must contain a separator, as in ./pets or pets/. A
+    name without one is a data set of TensorFlow Datasets.
     """
     separators = [s for s in (os.sep, os.altsep) if s]
     has_separator = any(separator in name for separator in separators)
@@ -95,12 +95,12 @@ def is_folder(name: str) -> bool:
 
 
 def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
-    """Looks at the files of a folder.
+    """Finds and checks the image files of a folder.
 
     Args:
         name: Path of the folder.
-        image_size: Height and width to resize all images to; None where all
-            have one size.
+        image_size: Height and width to resize all images to; None if all have
+            the same size.
     """
     path = pathlib.Path(name).expanduser()
     names = _subfolders(path)
@@ -109,8 +109,8 @@ def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
         sources = {split: path / split for split in ("train", "test")}
     elif "train" in names or "test" in names:
         raise ValueError(
-            f"{path} has a subfolder train or test, but not both: give both, "
-            "or one subfolder for each class."
+            f"{path} has a subfolder train or test, but not both: it must "
+            "have both, or a subfolder for each class."
         )
     classes = {split: _subfolders(source) for split, source in sources.items()}
     class_names = classes.get("train") or classes["all"]
@@ -139,7 +139,7 @@ def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
         if len(sizes) > 1:
             raise ValueError(
                 f"The images in {path} have {len(sizes)} sizes, such as "
-                f"{_listed(sizes)}: say which one to resize them to, as in "
+                f"{_listed(sizes)}: set the size to resize them to, as in "
                 "--image_size=64,64 (`image_size=(64, 64)`)."
             )
         image_size = next(iter(sizes))
@@ -148,7 +148,10 @@ def find(name: str, image_size: tuple[int, int] | None = None) -> ImageFolder:
 
 
 def count_undivided(name: str) -> int | None:
-    """Returns the number of images of a folder without train/ and test/."""
+    """Returns the number of images of a folder, None if it is divided.
+
+    A divided folder has the subfolders train/ and test/.
+    """
     path = pathlib.Path(name).expanduser()
     class_names = _subfolders(path)
     if {"train", "test"} <= set(class_names):
@@ -169,34 +172,36 @@ def _subfolders(path: pathlib.Path) -> tuple[str, ...]:
 def _files(
     root: pathlib.Path, folder: str, class_names: Sequence[str]
 ) -> tuple[list[str], np.ndarray]:
-    """Returns the files of all classes in a folder of the root, and labels."""
+    """Returns the image files in a folder of the root, and their labels."""
     names, labels = [], []
     for label, class_name in enumerate(class_names):
         source = root / folder / class_name
         if not source.is_dir():
             continue  # A class may be missing from the test split.
-        # Texts take a fifth of the memory of paths.
-        found = [
+        # A str takes a fifth of the memory of a pathlib.Path.
+        class_files = [
             os.path.relpath(os.path.join(place, name), root)
             for place, _, files in os.walk(source)
             for name in files
             if name.lower().endswith(_SUFFIXES) and not name.startswith(".")
         ]
-        found = [n for n in found if os.path.isfile(os.path.join(root, n))]
-        if not found:
+        class_files = [
+            n for n in class_files if os.path.isfile(os.path.join(root, n))
+        ]
+        if not class_files:
             raise ValueError(
-                f"{source} holds no image: a file must end in one of "
-                f"{', '.join(_SUFFIXES)}."
+                f"{source} contains no images. The name of an image file must "
+                f"end in one of {', '.join(_SUFFIXES)}."
             )
-        names += sorted(found, key=lambda name: name.split(os.sep))
-        labels += [label] * len(found)
+        names += sorted(class_files, key=lambda name: name.split(os.sep))
+        labels += [label] * len(class_files)
     return names, np.array(labels, np.int32)
 
 
 def _headers(
     paths: Iterable[str],
 ) -> tuple[dict[tuple[int, int], None], bool]:
-    """Returns the sizes, in their order, and whether all images are grey."""
+    """Returns all sizes, in order, and whether all images are grey."""
     sizes, are_grey = {}, True
     for path in paths:
         size, is_grey = decoding.header(path, name=path)

@@ -1,17 +1,14 @@
-"""Checked images and labels, from whatever a user has."""
+"""Checked images and labels: `ImageData` and the checks of its arrays."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from adt_tf import checks
 from adt_tf.checks import arguments
 from adt_tf.data.disk_images import DiskImages
 
@@ -21,18 +18,19 @@ _TOLERANCE = 1e-6
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImageData:
-    """Checked images and labels, in memory or on the disk.
+    """Checked images and labels, in memory or on disk.
 
     Args:
-        images: [N, H, W, C], uint8 or floats in [0, 1] (kept as float32); or
-            `DiskImages`, which are read when they are asked for.
-        labels: [N] or [N, 1], integers in 0 .. num_classes - 1 (kept as int32).
-        num_classes: How many classes there are.
-        name: What reports call the data set.
-        class_names: What reports call the classes, or None.
-        source: The same images on the disk, whose files tell whether data are
-            the same; by default `images` if they are on the disk. Without it
-            the pixels tell.
+        images: Images [N, H, W, C], uint8 or floats in [0, 1] (stored as
+            float32); or `DiskImages`, which are read when they are indexed.
+        labels: Integers in 0 .. num_classes - 1, [N] or [N, 1] (stored as
+            int32).
+        num_classes: Number of classes.
+        name: Name of the data set in reports.
+        class_names: Names of the classes in reports, or None.
+        source: The same images on disk, whose files are hashed for the
+            fingerprint of the data; by default `images` if they are on disk.
+            Without it the pixels are hashed.
 
     Example:
 
@@ -75,21 +73,21 @@ class ImageData:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether images are read from the disk when they are asked for."""
+        """Whether images are read from disk when they are indexed."""
         return isinstance(self.images, DiskImages)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
-        """Height, width and channels: what a Keras Input takes."""
+        """Height, width and channels of an image, as for `keras.Input`."""
         return self.images.shape[1:]
 
 
 def validate_images(images: np.ndarray) -> np.ndarray:
-    """Returns the images as uint8, or as float32 in [0, 1], or raises.
+    """Returns the images as uint8 or as float32 in [0, 1], or raises.
 
     Args:
-        images: [N, H, W, C], uint8 or floats; floats that leave [0, 1] by no
-            more than rounding (1e-6) are clipped.
+        images: Images [N, H, W, C], uint8 or floats. Floats that leave [0, 1]
+            by a rounding error (1e-6) are clipped.
 
     Example:
 
@@ -100,7 +98,7 @@ def validate_images(images: np.ndarray) -> np.ndarray:
     ...
     ValueError: Images must be in [0, 1]: divide them by 255. Received: ...
     """
-    _refuse_masked(images, "Images")
+    refuse_masked(images, "Images")
     images = np.asarray(images)
     shape, received = images.shape, f"Received: shape={images.shape}"
     if images.ndim != 4:
@@ -125,7 +123,7 @@ def validate_images(images: np.ndarray) -> np.ndarray:
     low, high = float(images.min()), float(images.max())
     if not np.isfinite([low, high]).all():
         raise ValueError(
-            "Images must be finite: remove or repair those that are not. "
+            "Images must be finite: remove or repair the others. "
             f"Received: {np.sum(~np.isfinite(images))} NaN or infinite values"
         )
     if low < -_TOLERANCE or high > 1 + _TOLERANCE:
@@ -148,20 +146,20 @@ def validate_labels(
     """Returns the labels as int32 [N], or raises.
 
     Args:
-        labels: [N] or [N, 1], integers in 0 .. num_classes - 1.
-        num_classes: How many classes there are; None allows any number.
-        num_examples: How many labels there must be; None allows any number.
+        labels: Integers in 0 .. num_classes - 1, [N] or [N, 1].
+        num_classes: Number of classes; None allows any number.
+        num_examples: Expected number of labels; None allows any number.
 
     Example:
 
     >>> validate_labels(np.array([[2], [0]]), 3)
     array([2, 0], dtype=int32)
     """
-    _refuse_masked(labels, "Labels")
+    refuse_masked(labels, "Labels")
     labels = np.asarray(labels)
     if num_classes is not None and num_classes < 2:
         raise ValueError(
-            "A classifier needs two classes or more. "
+            "A classifier needs at least two classes. "
             f"Received: num_classes={num_classes}"
         )
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -185,7 +183,7 @@ def validate_labels(
     if labels.size == 0:
         raise ValueError("Labels must not be empty. Received: shape=(0,)")
     low, high = int(labels.min()), int(labels.max())
-    # What an int32 cannot hold would come back as another class.
+    # A label beyond int32 would wrap around to another class.
     most = np.iinfo(np.int32).max if num_classes is None else num_classes - 1
     if low < 0 or high > most:
         raise ValueError(
@@ -202,8 +200,8 @@ def validate_class_names(
     """Returns the names of the classes, or raises.
 
     Args:
-        class_names: A text for each class.
-        num_classes: How many classes there are.
+        class_names: Name of each class.
+        num_classes: Number of classes.
 
     Example:
 
@@ -218,146 +216,34 @@ def validate_class_names(
         or len(class_names) != num_classes
     ):
         raise arguments.error(
-            f"hold a text for each of the {num_classes} classes, or be None",
+            f"hold a string for each of the {num_classes} classes, or be None",
             class_names=class_names,
         )
     return tuple(map(str, class_names))
 
 
-def _refuse_masked(array: Any, words: str) -> None:
+def refuse_masked(array: Any, words: str) -> None:
+    """Raises `ValueError` if an array is masked.
+
+    Args:
+        array: Array to check.
+        words: Name of the array in the error message.
+    """
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError(
-            f"{words} must not be masked, since what is masked would count: "
-            "leave those examples out, or fill them with `array.filled(0)`. "
+            f"{words} must not be a masked array, since masked values would be "
+            "used: remove those examples, or fill them with `array.filled(0)`. "
             f"Received: a masked array of shape={array.shape}"
         )
 
 
 def scale_images(images: tf.Tensor | np.ndarray) -> tf.Tensor:
-    """Turns uint8 images into float32 in [0, 1], and leaves floats alone.
+    """Scales uint8 images to float32 in [0, 1]; returns floats unchanged.
 
-    It multiplies by 1/255: the bits are the same in eager mode, in a graph
-    and under XLA, which a division by 255 does not give.
+    It multiplies by 1/255, so that the bits are the same in eager mode, in a
+    graph and under XLA. A division by 255 does not ensure this.
 
     >>> scale_images(np.array([0, 255], np.uint8)).numpy().tolist()
     [0.0, 1.0]
     """
     return tf.image.convert_image_dtype(images, tf.float32)
-
-
-def as_arrays(
-    dataset: Any, *, bounds: tuple[float, float] = (0.0, 1.0)
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns checked float32 images and int32 labels, in memory.
-
-    Args:
-        dataset: (images, labels), an `ImageData`, a `tf.data.Dataset`, a
-            `keras.utils.PyDataset` or a generator that ends, batched or not;
-            or dictionaries in their place, as TensorFlow Datasets and Hugging
-            Face have them. Of one-hot and soft labels the class with the
-            largest share counts.
-        bounds: The least and the largest value of a pixel.
-
-    Example:
-
-    >>> x, y = as_arrays((np.zeros([3, 8, 8, 1]), [0, 1, 2]))
-    >>> x.dtype, y.dtype
-    (dtype('float32'), dtype('int32'))
-    """
-    images, labels = as_examples(dataset, bounds=bounds)
-    return images[:], labels
-
-
-def as_examples(
-    dataset: Any, *, bounds: tuple[float, float] = (0.0, 1.0)
-) -> tuple[np.ndarray | DiskImages, np.ndarray]:
-    """Returns float32 images, which may be on the disk, and int32 labels.
-
-    Images on the disk are read, scaled and checked when they are asked for, as
-    in `images[:32]` or `images[indices]`: such a choice is a NumPy array.
-
-    Args:
-        dataset: As in `as_arrays`.
-        bounds: The least and the largest value of a pixel.
-    """
-    images, labels = _collected(dataset)
-    # Further on both become plain arrays, without their masks.
-    _refuse_masked(images, "Images")
-    _refuse_masked(labels, "Labels")
-    convert = functools.partial(_as_floats, bounds=tuple(bounds))
-    if isinstance(images, DiskImages):
-        images = images.converted(convert)
-    else:
-        images = convert(images)
-    labels = checks.classes_in_array(labels)
-    return images, validate_labels(labels, num_examples=len(images))
-
-
-def _as_floats(images: Any, bounds: tuple[float, float]) -> np.ndarray:
-    if bounds == (0.0, 1.0):
-        return scale_images(validate_images(images)).numpy()
-    images = checks.as_images(images, bounds)
-    return checks.assert_images(images, bounds).numpy()
-
-
-def _collected(dataset: Any) -> tuple[Any, Any]:
-    """Returns all images and labels of a data set, in whatever form."""
-    if isinstance(dataset, ImageData):
-        return dataset.images, dataset.labels
-    if isinstance(dataset, tuple | list) and len(dataset) == 2:
-        return dataset[0], dataset[1]
-    if isinstance(dataset, Mapping):
-        return checks.unpack(dict(dataset))[:2]
-    if isinstance(dataset, tf.data.Dataset):
-        return _joined(_elements(dataset))
-    if isinstance(dataset, keras.utils.PyDataset):
-        if dataset.num_batches is None:
-            raise ValueError(
-                "The data set must end: an endless one cannot be evaluated. "
-                "Received: a PyDataset with num_batches=None"
-            )
-        return _joined(dataset[i] for i in range(dataset.num_batches))
-    # An array is iterable as well, but has no labels.
-    if isinstance(dataset, Iterable) and not (
-        isinstance(dataset, str | bytes) or hasattr(dataset, "shape")
-    ):
-        return _joined(dataset)
-    raise ValueError(
-        "The data must be (images, labels), a tf.data.Dataset, PyDataset or "
-        "generator of such, or an ImageData. Received: "
-        f"{type(dataset).__name__}"
-    )
-
-
-def _elements(dataset: tf.data.Dataset) -> Iterable[Any]:
-    spec = dataset.element_spec
-    if not isinstance(spec, dict) and (
-        not isinstance(spec, tuple)
-        or len(spec) < 2
-        or not isinstance(spec[1], tf.TensorSpec)
-    ):
-        raise ValueError(
-            "The data set must yield (images, labels). Received: elements of "
-            f"{spec}"
-        )
-    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError(
-            "The data set must end: an endless one cannot be evaluated. Use "
-            "`dataset.take(n)`."
-        )
-    if len(checks.unpack(spec)[0].shape) == 3:
-        dataset = dataset.batch(256)
-    return dataset.as_numpy_iterator()
-
-
-def _joined(elements: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Puts batches, or single examples, together."""
-    batches = [
-        tuple(np.asarray(part) for part in checks.unpack(element)[:2])
-        for element in elements
-    ]
-    if not batches:
-        raise ValueError("The data set must not be empty. Received: 0 batches")
-    images, labels = zip(*batches, strict=True)
-    join = np.stack if images[0].ndim == 3 else np.concatenate
-    return join(images), join(labels)

@@ -3,7 +3,7 @@
     arrays = read("mine.npz", "train")
     arrays.images, arrays.labels, arrays.num_classes, arrays.class_names
 
-The names are x_train, y_train, x_test and y_test, as Keras has them, or images
+The arrays are named x_train, y_train, x_test and y_test, as in Keras, or images
 and labels.
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 import zipfile
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class NamedArrays(NamedTuple):
         labels: Labels [N].
         num_classes: Number of classes in all splits.
         class_names: Names of the classes, or None.
-        is_split: Whether the arrays are divided into training and test.
+        is_split: Whether there are separate arrays for training and test.
     """
 
     images: np.ndarray | DiskImages
@@ -51,21 +51,11 @@ def read(path: str, source: str) -> NamedArrays:
         path: Path of the file or folder.
         source: "train" or "test".
     """
-    if path.endswith(".npz") and not os.path.isfile(path):
-        raise ValueError(
-            "There is no such file: give the path of an .npz file. "
-            f"Received: {path!r}"
-        )
-    try:
-        with opened(path) as arrays:
-            images, labels, all_labels, is_split = _choose(arrays, source)
-            class_names = None
-            if "class_names" in set(arrays):
-                class_names = np.array(arrays["class_names"])
-    except array_files.DAMAGED as error:
-        raise ValueError(
-            f"Cannot read {path!r}: {first_line(error)}"
-        ) from error
+    with opened(path) as arrays:
+        images, labels, all_labels, is_split = _choose(arrays, source)
+        class_names = None
+        if "class_names" in set(arrays):
+            class_names = np.array(arrays["class_names"])
     num_classes = 1 + max(int(validate_labels(y).max()) for y in all_labels)
     if class_names is not None:
         num_classes = max(num_classes, class_names.size)
@@ -79,30 +69,54 @@ def read(path: str, source: str) -> NamedArrays:
     return NamedArrays(images, labels, num_classes, class_names, is_split)
 
 
-def opened(path: str) -> Any:
-    """Returns a context that gives the arrays of a file or folder by name."""
-    if os.path.isdir(path):
-        return contextlib.nullcontext(array_folders.ArrayFolder(path))
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is no .npz file, which np.savez writes")
-    return np.load(path, allow_pickle=False)
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yields the arrays of an .npz file or of a folder of .npy files.
+
+    An error that the block raises while it reads gets the path in its message.
+
+    Args:
+        path: Path of the file or folder.
+    """
+    is_folder = os.path.isdir(path) and not path.endswith(".npz")
+    if not is_folder and not os.path.isfile(path):
+        raise ValueError(
+            "There is no such file: give the path of an .npz file. "
+            f"Received: {path!r}"
+        )
+    try:
+        if is_folder:
+            yield array_folders.ArrayFolder(path)
+        elif not zipfile.is_zipfile(path):
+            raise ValueError("it is not an .npz file, as np.savez writes it")
+        else:
+            with np.load(path, allow_pickle=False) as arrays:
+                yield arrays
+    except array_files.DAMAGED as error:
+        raise ValueError(
+            f"Cannot read {path!r}: {first_line(error)}"
+        ) from error
 
 
 def _choose(
     arrays: Mapping[str, np.ndarray], source: str
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], bool]:
-    """Returns images, labels, the labels of all splits, and if there are any.
+    """Chooses the arrays of a split.
 
     Args:
-        arrays: Arrays by their names.
+        arrays: Arrays by name.
         source: "train" or "test".
+
+    Returns:
+        The images, the labels, a list of the labels of all splits, and whether
+        the arrays are split.
     """
     names = set(arrays)
     if {"x_train", "y_train", "x_test", "y_test"} <= names:
         shapes = [_shape(arrays, f"x_{s}")[1:] for s in _SPLITS]
         if shapes[0] != shapes[1]:
             raise ValueError(
-                "the images of x_train and x_test must have one shape, "
+                "the images of x_train and x_test must have the same shape, "
                 f"but have {shapes[0]} and {shapes[1]}"
             )
         all_labels = [arrays["y_train"], arrays["y_test"]]
@@ -120,7 +134,7 @@ def _choose(
 
 
 def _shape(arrays: Mapping[str, np.ndarray], name: str) -> tuple[int, ...]:
-    """Returns the shape of an array without reading its numbers."""
+    """Returns the shape of an array without reading its values."""
     if isinstance(arrays, array_folders.ArrayFolder):
         return arrays[name].shape
     with arrays.zip.open(f"{name}.npy") as file:

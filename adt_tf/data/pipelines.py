@@ -1,4 +1,4 @@
-"""Batches for training and evaluation, functions of (seed, step)."""
+"""Batches for training and evaluation; a batch depends on (seed, step)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from adt_tf.data.array_folders import ArrayReader
 from adt_tf.data.disk_images import DiskImages
 from adt_tf.data.images import ImageData, scale_images
 
-#: What `train_pipeline` may do to an image, beside mirroring it.
+#: Kinds of random crop of `train_pipeline`.
 CROPS = ("shift", "resized")
 _PADDING = 4
-# A random part of an image has at least this share of its area, and its ratio
-# of width to height is at most 4/3 that of the image, or the inverse.
+# Smallest area of a random part, relative to the image, and largest ratio of
+# width to height, or the inverse, relative to that of the image.
 _LEAST_AREA, _LARGEST_RATIO = 0.08, 4 / 3
-# Keeps the order and the crops apart from all else that is drawn from a seed.
+# Makes the order and the crops independent of other draws from the seed.
 _DATA_STREAM = 0x64617461
 _BOX_STREAM = 0x626F78
 
 
 def default_augment(name: str) -> bool:
-    """Says whether the paper augments this data set: CIFAR only.
+    """Returns whether the paper augments this data set: only CIFAR.
 
     >>> default_augment("cifar10"), default_augment("svhn_cropped")
     (True, False)
@@ -35,7 +35,7 @@ def default_augment(name: str) -> bool:
 
 
 def steps_per_epoch(data: ImageData, batch_size: int) -> int:
-    """Returns how many full batches the data set has.
+    """Returns the number of full batches in the data set.
 
     >>> from adt_tf.data import load
     >>> steps_per_epoch(load("digits"), 64)
@@ -52,13 +52,13 @@ def steps_per_epoch(data: ImageData, batch_size: int) -> int:
 def crop_and_flip(
     images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, flips: tf.Tensor
 ) -> tf.Tensor:
-    """Pads each image with 4 zeros, cuts its size out again, and mirrors it.
+    """Pads each image with 4 zeros, crops it to its size, and flips it.
 
     Args:
-        images: [B, H, W, C] of any type.
-        rows: int32 [B] in 0 .. 8, where the crop starts; 4 is the middle.
-        columns: int32 [B] in 0 .. 8, likewise.
-        flips: bool [B], whether to swap left and right.
+        images: Images [B, H, W, C] of any type.
+        rows: First rows of the crops, int32 [B] in 0 .. 8; 4 is the middle.
+        columns: First columns of the crops, int32 [B] in 0 .. 8.
+        flips: Whether to swap left and right, bool [B].
 
     Example:
 
@@ -79,19 +79,20 @@ def crop_and_flip(
 
 
 def random_boxes(seed: tf.Tensor, batch_size: int) -> tf.Tensor:
-    """Draws parts of images, as training on large images usually takes them.
+    """Draws random parts of images, as is usual for large images.
 
-    A part has a share of the area that is uniform in [0.08, 1], and a ratio of
-    width to height, relative to the image's, whose logarithm is uniform: in
-    [3/4, 4/3], or in what is possible for that area. So no draw is rejected.
+    The area of a part, relative to the image, is uniform in [0.08, 1]. The
+    logarithm of its ratio of width to height, relative to the image's, is
+    uniform on the logarithms of [3/4, 4/3], or of the smaller interval that the
+    area allows. So no draw is rejected.
 
     Args:
-        seed: int32 [2].
+        seed: Seed int32 [2].
         batch_size: Number of boxes.
 
     Returns:
-        Tops, lefts, heights and widths [batch_size, 4], as shares of the
-        image's height and width.
+        Top, left, height and width of each box, float64 [batch_size, 4], as
+        fractions of the image's height and width.
 
     Example:
 
@@ -111,13 +112,13 @@ def random_boxes(seed: tf.Tensor, batch_size: int) -> tf.Tensor:
 def _indices(
     stream: tf.Tensor, step: tf.Tensor, size: int, batch_size: int
 ) -> tf.Tensor:
-    """The examples of a step: a share of a permutation of the epoch's own."""
+    """Returns the examples of a step: a slice of the epoch's permutation."""
     num_steps = size // batch_size
     epoch, position = step // num_steps, step % num_steps
-    # tf.random.experimental.index_shuffle is this operation with 4 rounds,
-    # after which the epochs resemble each other: of 50,000 examples, those
-    # that share a batch of 64 do so again up to 2.3 times as often as
-    # chance has it. From 8 rounds on it is 1.0.
+    # tf.random.experimental.index_shuffle is this operation with 4 rounds, with
+    # which epochs are correlated: with 50,000 examples, two that share a batch
+    # of 64 share one again up to 2.3 times as often as by chance. With 8 rounds
+    # or more the factor is 1.0.
     return tf.raw_ops.RandomIndexShuffle(
         index=position * batch_size + tf.range(batch_size, dtype=tf.int64),
         seed=tf.concat([stream, [tf.cast(epoch, tf.int32)]], axis=0),
@@ -129,7 +130,7 @@ def _indices(
 def batch_indices(
     data: ImageData, *, batch_size: int, seed: int, step: int
 ) -> np.ndarray:
-    """Returns which examples `train_pipeline` reads at a step, from 0 on.
+    """Returns the indices of the examples of a step of `train_pipeline`.
 
     >>> from adt_tf.data import load
     >>> digits = load("digits")
@@ -152,20 +153,22 @@ def train_pipeline(
     crop: str = "shift",
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches, each a function of (seed, step) alone.
+    """Returns an infinite data set of shuffled batches.
 
-    So a run resumed with `start_step` = n reads exactly the batches n, n + 1,
-    ... that it would have read. Each epoch (`steps_per_epoch`) has an order of
-    its own, visits no example twice, and drops the incomplete batch.
+    A batch depends only on (seed, step), so a run that is resumed with
+    `start_step=n` reads the same batches n, n + 1, ... as an uninterrupted run.
+    Each epoch (`steps_per_epoch`) has its own order, contains no example twice,
+    and drops the incomplete batch.
 
     Args:
-        data: The training split.
-        batch_size: Examples per batch; the shape of the batches is static.
-        seed: Decides the order and the augmentation.
-        augment: Whether to crop and mirror the images at random.
-        crop: "shift" moves an image by up to 4 pixels (`crop_and_flip`);
-            "resized" takes a part of it and resizes that (`random_boxes`).
-        start_step: The step of the first batch.
+        data: Training set.
+        batch_size: Number of examples in a batch; batches have a static shape.
+        seed: Seed of the order and the augmentation.
+        augment: Whether to crop and flip images at random.
+        crop: Kind of crop. "shift" moves an image by up to 4 pixels
+            (`crop_and_flip`); "resized" cuts out a random part and resizes it
+            (`random_boxes`).
+        start_step: Step of the first batch.
 
     Example:
 
@@ -177,15 +180,15 @@ def train_pipeline(
     >>> bool(tf.reduce_all(next(iter(resumed))[0] == second[0]))
     True
     """
-    steps_per_epoch(data, batch_size)  # checks the batch size
+    steps_per_epoch(data, batch_size)  # Checks the batch size.
     arguments.integer_at_least(
         0, "It is the number of batches already read.", start_step=start_step
     )
     arguments.one_of(CROPS, crop=crop)
     takes_parts = augment and crop == "resized"
     is_read_by_step = data.is_streamed or takes_parts
-    # The arrays pass through as elements, by reference. Captured by `batch`
-    # instead, they would be written into its graph whenever iteration starts.
+    # The arrays are elements, which are passed by reference. If `batch`
+    # captured them, each new iterator would copy them into its graph.
     with tf.device("CPU:0"):
         stream = seeds.fold(seeds.make(seed), _DATA_STREAM)
         labels = tf.data.Dataset.from_tensors(data.labels).repeat()
@@ -230,7 +233,7 @@ def _read_by_step(
     batch_size: int,
     start_step: int,
 ) -> tf.data.Dataset:
-    """Batches of images, each image read, or cut, when its step comes."""
+    """Returns batches of images that are read, or cropped, for each step."""
 
     def plan(step: int) -> tuple[np.ndarray, np.ndarray | None]:
         with tf.device("CPU:0"):
@@ -250,7 +253,7 @@ def _read_by_step(
 
 
 def eval_pipeline(data: ImageData, batch_size: int) -> tf.data.Dataset:
-    """Every example once, in order; the last batch may be smaller.
+    """Returns batches of all examples in order; the last may be smaller.
 
     >>> from adt_tf.data import load
     >>> digits = load("digits", split="test")

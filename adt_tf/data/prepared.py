@@ -4,10 +4,10 @@
     builder = open_builder(folder, "train")
     images, labels = read(builder, "train", limit=None)
 
-TFDS imports the Python classes that the files of a data set name, and it finds
-these files by rules of its own. So TFDS is never given a name to look up: the
-folder is found here, and what its files name is checked before TFDS reads them.
-A download is left to TFDS' own code for a data set.
+TFDS imports the Python classes that are named in the files of a data set, and
+searches for these files by its own rules. For safety this module therefore
+finds the folder itself, and checks the names in its files before TFDS reads
+them. Downloads use only TFDS' own code for the data set.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import tensorflow as tf
 from adt_tf.data import records
 from adt_tf.files import first_line
 
-# As TFDS writes them, without a namespace, a version or arguments.
+# A TFDS name without a namespace, a version or arguments.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w+-][\w+.-]*)?", re.ASCII)
-# The files in which a data set may name Python classes.
+# Files of a data set that may name Python classes.
 _DESCRIPTIONS = ("features.json", "dataset_info.json")
 
 
 def find(name: str, data_dir: str | None, *, download: bool) -> str:
-    """Returns the folder <data_dir>/<name>/<version>, of the newest version.
+    """Returns the folder <data_dir>/<name>/<version> of the newest version.
 
     Args:
         name: Name of the data set, such as "cifar10" or "name/config".
         data_dir: Directory of all data sets; None for TFDS' own default.
-        download: Whether TFDS fetches and prepares what is not there.
+        download: Whether TFDS downloads and prepares a missing data set.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -67,7 +67,7 @@ def find(name: str, data_dir: str | None, *, download: bool) -> str:
 
 
 def _versions(data_dir: str) -> dict[str, list[tuple[tuple[int, ...], str]]]:
-    """Returns the version and folder of all that is prepared, by name."""
+    """Returns the versions and folders of all prepared data sets, by name."""
     versions = {}
     for folder in _folders_with(
         "dataset_info.json", data_dir, ("*/*", "*/*/*")
@@ -89,7 +89,7 @@ def _folders_with(file: str, root: str, depths: tuple[str, ...]) -> list[str]:
 
 
 def _download(name: str, data_dir: str) -> str:
-    """Lets TFDS' own code for a data set fetch and prepare it."""
+    """Downloads and prepares a data set with TFDS' own code for it."""
     import tensorflow_datasets as tfds
 
     dataset, _, config = name.partition("/")
@@ -98,8 +98,8 @@ def _download(name: str, data_dir: str) -> str:
     except ValueError as error:
         raise ValueError(
             f"The data set {name!r} is not prepared in {data_dir}, and it "
-            "cannot be downloaded: TensorFlow Datasets has no code for it. "
-            "https://www.tensorflow.org/datasets/catalog lists what it has."
+            "cannot be downloaded: TensorFlow Datasets has no code for it. See "
+            "https://www.tensorflow.org/datasets/catalog for those it has."
         ) from error
     if config and config not in builder_class.builder_configs:
         raise ValueError(
@@ -122,15 +122,15 @@ def open_builder(folder: str, source: str) -> Any:
     """Returns TFDS' builder of a data set of images and classes.
 
     Args:
-        folder: What `find` has returned.
-        source: Name of a split that it must have.
+        folder: Folder that `find` returned.
+        source: Name of a split that must exist.
     """
     import tensorflow_datasets as tfds
 
     _check_descriptions(folder)
     try:
         builder = tfds.builder_from_directory(folder)
-    except Exception as error:  # TFDS raises whatever its parsers do
+    except Exception as error:  # The parsers of TFDS raise many types.
         raise ValueError(
             f"Cannot read {folder!r} as a prepared data set: "
             f"{first_line(error)}"
@@ -144,10 +144,10 @@ def open_builder(folder: str, source: str) -> Any:
         or source not in builder.info.splits
     ):
         raise ValueError(
-            "The data set must have images of one size, `image`, class "
-            "labels, `label`, and the splits train and test (images of any "
-            "size where TFDS has prepared it as array_record files); bring it "
-            f"into this form and save it as .npz. Received: {folder!r} with "
+            "The data set must have a feature `image` with images of one size "
+            "(any sizes in array_record files), a feature `label` with class "
+            "labels, and the splits train and test. Convert it to an .npz "
+            f"file. Received: {folder!r} with "
             f"{builder.info.features} and the splits "
             f"{', '.join(builder.info.splits)}"
         )
@@ -160,9 +160,9 @@ def read(
     """Reads the images and labels of a split into memory.
 
     Args:
-        builder: What `open_builder` has returned.
+        builder: Builder that `open_builder` returned.
         source: Name of the split.
-        limit: How many examples to read; None for all.
+        limit: Number of examples to read; None for all.
     """
     import tensorflow_datasets as tfds
 
@@ -172,7 +172,7 @@ def read(
     dataset = builder.as_dataset(
         split=f"{source}[:{size}]",
         decoders=tfds.decode.PartialDecoding({"image": True, "label": True}),
-        # One shard after the other: the order on the disk.
+        # Reads one shard after the other, in the order on disk.
         read_config=tfds.ReadConfig(
             interleave_cycle_length=1, try_autocache=False
         ),
@@ -189,13 +189,13 @@ def read(
     except tf.errors.OpError as error:
         raise records.damaged(folder, start, size, error) from error
     if start < size:
-        error = EOFError("there is no more")
+        error = EOFError("the files end there")
         raise records.damaged(folder, start, size, error)
     return images, labels
 
 
 def _check_descriptions(folder: str) -> None:
-    """Refuses a data set that names Python code other than TFDS' own."""
+    """Raises `ValueError` if a data set names code other than TFDS' own."""
     for file in _DESCRIPTIONS:
         path = os.path.join(folder, file)
         if not tf.io.gfile.exists(path):
@@ -203,35 +203,37 @@ def _check_descriptions(folder: str) -> None:
         try:
             with tf.io.gfile.GFile(path, "rb") as content:
                 text = content.read().decode("utf-8", errors="replace")
-            named = _named_code(text)
+            class_names = _named_code(text)
         except (ValueError, RecursionError, tf.errors.OpError) as error:
             raise ValueError(
                 f"Cannot read {path}, which must be JSON: {first_line(error)}"
             ) from error
-        foreign = [n for n in named if not n.startswith("tensorflow_datasets.")]
+        foreign = [
+            n for n in class_names if not n.startswith("tensorflow_datasets.")
+        ]
         if foreign:
             raise ValueError(
-                f"{path} names code that is not TensorFlow Datasets' own, so "
-                f"it is not read: {foreign[0]!r}"
+                f"{path} names Python code that is not part of TensorFlow "
+                f"Datasets, so it is not read: {foreign[0]!r}"
             )
 
 
 def _named_code(text: str) -> list[str]:
-    """Returns all classes named in JSON, in every form that TFDS reads."""
-    named = []
+    """Returns all classes named in JSON, in all forms that TFDS reads."""
+    class_names = []
 
-    def look(pairs):
+    def look(pairs: list[tuple[str, Any]]) -> None:
         for key, value in pairs:
             if not isinstance(value, str):
                 continue
             if key in ("pythonClassName", "python_class_name", "type"):
                 # TFDS imports nothing for a name without a dot.
-                named.extend([value] if "." in value else [])
+                class_names.extend([value] if "." in value else [])
             elif value.lstrip().startswith(("{", "[")):
-                # A feature may keep its description as text that is JSON.
+                # A feature may store its description as a JSON string.
                 with contextlib.suppress(json.JSONDecodeError):
-                    named.extend(_named_code(value))
+                    class_names.extend(_named_code(value))
 
-    # Pairs, not a dictionary: of a key that is there twice it has the last.
+    # Pairs, since a dictionary would keep only the last of equal keys.
     json.loads(text, object_pairs_hook=look)
-    return named
+    return class_names

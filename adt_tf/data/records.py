@@ -2,8 +2,8 @@
 
     images, labels = open_split(builder, "train", None, image_size=(64, 64))
 
-Such files give any example by its index, so images are read when they are
-asked for. Labels are read at once, in one pass over the records.
+Such files give access to examples by index, so images are read when they are
+indexed. Labels are read at once, in one pass over the records.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class RecordReader:
     """Reads the images of records.
 
     Args:
-        source: What `tfds.data_source` returns, with images left encoded.
-        image_shape: Height, width and channels that all are brought to.
-        folder: Folder of the data set, for messages.
+        source: Result of `tfds.data_source`, with encoded images.
+        image_shape: Height, width and channels of the decoded images.
+        folder: Folder of the data set, for error messages.
     """
 
     dtype = np.dtype(np.uint8)
@@ -47,10 +47,10 @@ class RecordReader:
         return len(self.source)
 
     def record(self, index: int) -> dict[str, Any]:
-        """Returns a record, its image encoded."""
+        """Returns a record with an encoded image."""
         try:
             return self.source[index]
-        # array_record raises RuntimeError, the parser of a record any other.
+        # array_record raises RuntimeError; the parsers of records raise others.
         except Exception as error:
             raise damaged(self.folder, index, len(self), error) from error
 
@@ -69,7 +69,7 @@ class RecordReader:
 
 
 def is_record_data(builder: Any) -> bool:
-    """Tells whether the files of a data set give examples by their index."""
+    """Returns whether a data set is stored as array_record files."""
     import tensorflow_datasets as tfds
 
     return builder.info.file_format == tfds.core.FileFormat.ARRAY_RECORD
@@ -81,14 +81,14 @@ def open_split(
     limit: int | None,
     image_size: tuple[int, int] | None,
 ) -> tuple[DiskImages, np.ndarray]:
-    """Returns the images of a split, not yet read, and the labels.
+    """Returns the images of a split, read when indexed, and the labels.
 
     Args:
-        builder: TFDS' builder of the data set.
+        builder: TFDS builder of the data set.
         source: Name of the split.
-        limit: How many examples to take; None for all.
-        image_size: Height and width to resize all images to; None where all
-            have one size.
+        limit: Number of examples; None for all.
+        image_size: Height and width to resize all images to; None if all have
+            the same size.
     """
     import tensorflow_datasets as tfds
 
@@ -96,7 +96,7 @@ def open_split(
     *size, channels = builder.info.features["image"].shape
     if image_size is None and None in size:
         raise ValueError(
-            f"The images in {folder} have several sizes: say which one to "
+            f"The images in {folder} have several sizes: set the size to "
             "resize them to, as in --image_size=64,64 (`image_size=(64, 64)`)."
         )
     try:
@@ -105,7 +105,7 @@ def open_split(
             decoders={"image": tfds.decode.SkipDecoding()},
         )
         num_examples = len(records)
-    except Exception as error:  # whatever TFDS and array_record raise
+    except Exception as error:  # TFDS and array_record raise many types.
         raise damaged(folder, 0, 0, error) from error
     reader = RecordReader(
         records, (*(image_size or size), channels or 3), folder
@@ -118,7 +118,8 @@ def open_split(
 
 def damaged(folder: str, start: int, size: int, error: Exception) -> ValueError:
     """Returns the error for files that cannot be read to their end."""
-    reason = re.sub(r"\{\{[^}]*\}\} ?", "", first_line(error))  # a graph's node
+    # Removes the name of a graph node, as in {{node IteratorGetNext}}.
+    reason = re.sub(r"\{\{[^}]*\}\} ?", "", first_line(error))
     return ValueError(
         f"Cannot read {folder!r} beyond example {start} of {size}: "
         f"{reason}. The files are damaged or incomplete: prepare "

@@ -1,4 +1,4 @@
-"""Where data sets come from: scikit-learn, TFDS, arrays, folders."""
+"""Loads data sets from scikit-learn, TFDS, arrays and folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from adt_tf.data import (
 from adt_tf.data.disk_images import DiskImages
 from adt_tf.data.images import ImageData
 
-# Bytes of the images of a split; an evaluation takes four times as many.
+# Largest size in bytes of the images of a split that are loaded into memory. An
+# evaluation converts uint8 to float32, which takes four times as much.
 _LARGEST_IN_MEMORY = 512 << 20
 
 
@@ -35,18 +36,19 @@ def load(
     image_size: tuple[int, int] | None = None,
     stream: bool | None = None,
 ) -> ImageData:
-    """Opens one split of a data set; offline unless `download`.
+    """Loads a split of a data set.
 
-    An .npz file has x_train, y_train, x_test and y_test, as those of Keras, or
-    images and labels, of which a stratified fifth becomes the test split. For
-    the test split x_test and y_test are enough. An array of texts class_names
-    names the classes, as data sets of TensorFlow Datasets do. A folder of
-    images has a subfolder for each class, or train/ and test/ with one for each
-    class. A folder of .npy files has the arrays of an .npz file, one a file.
+    An .npz file holds the arrays x_train, y_train, x_test and y_test, as in
+    Keras, or the arrays images and labels, of which a stratified fifth becomes
+    the test split. For the test split, x_test and y_test are enough. An
+    optional array class_names holds the names of the classes. A folder of
+    images has a subfolder for each class, or subfolders train/ and test/ that
+    have one for each class. A folder of .npy files holds the arrays of an .npz
+    file, one in each file.
 
     Folders, and data sets that TensorFlow Datasets has prepared as array_record
     files, may be larger than the memory: their images are then read when they
-    are asked for. Batches and results are the same, bit for bit.
+    are needed. The batches are the same, bit for bit.
 
     Args:
         name: "digits" (1,297 training and 500 test images, 8x8x1), the name of
@@ -54,17 +56,19 @@ def load(
             "svhn_cropped", "name/config"), a path that ends in .npz, or the
             path of a folder of images or .npy files, as in "./pets".
         split: "train", "validation" or "test".
-        data_dir: Where TensorFlow Datasets keeps its data; by default
-            $TFDS_DATA_DIR, or else ~/tensorflow_datasets.
-        num_examples: Keeps only the first so many of the split.
-        validation_examples: How many training examples, a stratified choice,
-            are held out as the validation split.
-        seed: Makes that choice: give "train" and "validation" the same.
-        download: Lets TensorFlow Datasets fetch what is not prepared.
-        image_size: Height and width to resize the images of a folder, or of
-            array_record files, to.
-        stream: Whether images stay on the disk; None for those of a split that
-            would take more than 512 MiB of memory.
+        data_dir: Directory of the prepared data sets of TensorFlow Datasets; by
+            default $TFDS_DATA_DIR or ~/tensorflow_datasets.
+        num_examples: Number of examples, from the start of the split; None for
+            all.
+        validation_examples: Number of training examples, a stratified random
+            choice, that form the validation split.
+        seed: Seed of that choice. It must be the same for "train" and
+            "validation".
+        download: Whether TensorFlow Datasets may download a missing data set.
+        image_size: Height and width to which the images of a folder or of
+            array_record files are resized.
+        stream: Whether images stay on disk; None if they would take more than
+            512 MiB of memory.
 
     Example:
 
@@ -74,8 +78,9 @@ def load(
     arguments.one_of(("train", "validation", "test"), split=split)
     if split == "validation" and validation_examples == 0:
         raise ValueError(
-            "split='validation' needs validation_examples above 0: how many "
-            "training examples to hold out. Received: validation_examples=0"
+            "split='validation' requires validation_examples above 0, the "
+            "number of training examples to hold out. Received: "
+            "validation_examples=0"
         )
     if num_examples is not None:
         arguments.integer_at_least(
@@ -83,12 +88,12 @@ def load(
         )
     source = "test" if split == "test" else "train"
     held_out = 0 if split == "test" else validation_examples
-    # The choice of the validation split needs all labels.
+    # Choosing the validation split requires all labels.
     limit = None if held_out else num_examples
     images, labels, num_classes, class_names = _open(
         name, source, data_dir, limit, download, image_size
     )
-    chosen = np.arange(len(labels))
+    indices = np.arange(len(labels))
     if held_out:
         if not 0 < held_out < len(labels):
             raise arguments.error(
@@ -96,38 +101,38 @@ def load(
                 validation_examples=held_out,
             )
         is_held_out = _stratified_choice(labels, held_out, seed)
-        kept = is_held_out if split == "validation" else ~is_held_out
-        chosen = np.flatnonzero(kept)
+        mask = is_held_out if split == "validation" else ~is_held_out
+        indices = np.flatnonzero(mask)
     if num_examples is not None:
-        if num_examples > len(chosen):
+        if num_examples > len(indices):
             raise arguments.error(
-                f"be at most {len(chosen)}, the size of the {split} split of "
+                f"be at most {len(indices)}, the size of the {split} split of "
                 f"{name!r}",
                 "None takes all.",
                 num_examples=num_examples,
             )
-        chosen = chosen[:num_examples]
+        indices = indices[:num_examples]
     on_disk = None
     if isinstance(images, DiskImages):
-        images = on_disk = images.take(chosen)
+        images = on_disk = images.take(indices)
         size = math.prod(images.shape) * images.dtype.itemsize
         if not (size > _LARGEST_IN_MEMORY if stream is None else stream):
             images = images[:]
     elif stream:
         raise ValueError(
-            f"{name!r} cannot be streamed, since it gives no single example: "
-            "use a folder of images or of .npy files, or a data set that "
-            "TensorFlow Datasets has prepared as array_record files. "
+            f"{name!r} cannot be streamed, since its examples cannot be read "
+            "one by one: use a folder of images or of .npy files, or a data "
+            "set that TensorFlow Datasets has prepared as array_record files. "
             "Received: stream=True (--stream)"
         )
-    elif len(chosen) < len(labels):
-        images = images[chosen]
+    elif len(indices) < len(labels):
+        images = images[indices]
     if name.endswith(".npz"):
         name = os.path.basename(name).removesuffix(".npz")
     elif folders.is_folder(name):
         name = os.path.basename(os.path.abspath(os.path.expanduser(name)))
     return ImageData(
-        images, labels[chosen], num_classes, name, class_names, on_disk
+        images, labels[indices], num_classes, name, class_names, on_disk
     )
 
 
@@ -141,7 +146,7 @@ def _open(
 ) -> tuple[
     np.ndarray | DiskImages, np.ndarray, int, Sequence[str] | np.ndarray | None
 ]:
-    """Returns the images, the labels, and how many classes of which names."""
+    """Returns images, labels, the number of classes and their names."""
     if _is_image_folder(name):
         images, labels, names = _read_folder(name, source, image_size)
         return images, labels, len(names), names
@@ -184,20 +189,20 @@ def _refuse_size(name: str, image_size: tuple[int, int] | None) -> None:
 
 
 def _stratified_choice(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Returns a boolean mask of `size` examples, each class in proportion.
+    """Returns a mask of `size` random examples, with classes in proportion.
 
-    Each class is put in random order and spread evenly over (0, 1); the `size`
-    smallest of all are chosen. The raw bits of a NumPy bit generator never
-    change between versions, so neither does the choice.
+    The examples of each class are put in random order and spread evenly over
+    (0, 1); the `size` smallest of all are chosen. The raw bits of a NumPy bit
+    generator are the same in all versions, and so is the choice.
     """
     order = np.argsort(np.random.PCG64(seed % 2**64).random_raw(len(labels)))
     place = np.empty(len(labels))
     for label in np.unique(labels):
         members = order[labels[order] == label]
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    chosen = np.zeros(len(labels), bool)
-    chosen[order[np.argsort(place[order], kind="stable")[:size]]] = True
-    return chosen
+    mask = np.zeros(len(labels), bool)
+    mask[order[np.argsort(place[order], kind="stable")[:size]]] = True
+    return mask
 
 
 def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
@@ -206,8 +211,8 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
     digits = datasets.load_digits()
     images = (digits.images / 16).astype(np.float32)[..., np.newaxis]
     in_test = _stratified_choice(digits.target, 500, seed=0)
-    kept = in_test if source == "test" else ~in_test
-    return images[kept], digits.target[kept], 10
+    mask = in_test if source == "test" else ~in_test
+    return images[mask], digits.target[mask], 10
 
 
 def _read_folder(
@@ -223,18 +228,19 @@ def _read_folder(
 def _part_of(
     images: np.ndarray | DiskImages, labels: np.ndarray, source: str
 ) -> tuple[np.ndarray | DiskImages, np.ndarray]:
-    """Returns the examples of a split of data that have none."""
+    """Returns the examples of a split of data without a test split."""
     in_test = _stratified_choice(labels, _fifth(len(labels)), seed=0)
-    kept = in_test if source == "test" else ~in_test
+    mask = in_test if source == "test" else ~in_test
     is_on_disk = isinstance(images, DiskImages)
-    return images.take(kept) if is_on_disk else images[kept], labels[kept]
+    return images.take(mask) if is_on_disk else images[mask], labels[mask]
 
 
 def test_share(name: str) -> tuple[int, int] | None:
-    """How many of how many examples are the test split of a file or folder.
+    """Returns the size of a test split that is a part of a file or folder.
 
-    None where all that are meant for it are: only a file of images and labels
-    or a folder of classes is divided.
+    Returns:
+        The number of test examples and of all examples, or None if the data
+        set has a test split of its own.
     """
     if _is_image_folder(name):
         size = folders.count_undivided(name)

@@ -1,11 +1,11 @@
-"""Batches of images from the disk, read ahead by Grain.
+"""Batches of images on disk, read ahead by Grain.
 
     images = in_order(disk_images, batch_size=64)
     images = by_step(disk_images, plan, batch_size=64, start_step=1000)
 
-Both are tf.data.Datasets of images [batch, H, W, C]. Grain reads many images at
-once, in threads, and gives them in order. Any image has a number, so that a
-resumed run begins at the image at which it would have been.
+Both are tf.data.Datasets of images [batch, H, W, C]. Grain reads images in
+several threads and returns them in order. Images are numbered from the first
+step on, so that a resumed run starts at the right one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from absl import logging
 
 from adt_tf.data.disk_images import DiskImages, num_cores
 
-# More images than any run reads.
+# More images than a run can read.
 _ENDLESS = 1 << 62
-# Batches that Grain reads ahead.
+# Number of batches that Grain reads ahead.
 _AHEAD = 2
 
 Plan = Callable[[int], tuple[np.ndarray, np.ndarray | None]]
@@ -31,16 +31,16 @@ Plan = Callable[[int], tuple[np.ndarray, np.ndarray | None]]
 def by_step(
     images: DiskImages, plan: Plan, *, batch_size: int, start_step: int
 ) -> tf.data.Dataset:
-    """Endless batches of the images that a plan names for each step.
+    """Returns an infinite data set with a batch of images for each step.
 
     Args:
-        images: Images on the disk.
-        plan: From a step to the indices of its images [batch], and to the
+        images: Images on disk.
+        plan: Function from a step to the indices [batch] of its images and the
             boxes [batch, 4] to cut out of them, or None for whole images.
-        batch_size: Images of a step.
+        batch_size: Number of images in a step.
         start_step: Step of the first batch.
     """
-    # Several images of a step, and of those beside it, are read at once.
+    # Threads read several images of a step and of the next steps at a time.
     plan = functools.lru_cache(maxsize=2 * _AHEAD + 2)(plan)
 
     def read(number: int) -> np.ndarray:
@@ -53,11 +53,11 @@ def by_step(
 
 
 def in_order(images: DiskImages, batch_size: int) -> tf.data.Dataset:
-    """All images once, in order; the last batch may be smaller.
+    """Returns batches of all images in order; the last may be smaller.
 
     Args:
-        images: Images on the disk.
-        batch_size: Images of a batch.
+        images: Images on disk.
+        batch_size: Number of images in a batch.
     """
     return _dataset(images, images.read, 0, len(images), batch_size)
 
@@ -69,7 +69,7 @@ def _dataset(
     stop: int,
     batch_size: int,
 ) -> tf.data.Dataset:
-    """Batches of read(start), read(start + 1), ... read(stop - 1)."""
+    """Returns batches of read(start), read(start + 1), ... read(stop - 1)."""
     grain = _import_grain()
 
     def generate() -> Iterator[np.ndarray]:
@@ -90,7 +90,7 @@ def _dataset(
 
 
 def _import_grain() -> Any:
-    """Imports Grain, which takes a third of a second and warns of no JAX."""
+    """Imports Grain when it is needed, without its warning of missing JAX."""
     level = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:

@@ -1,11 +1,16 @@
-"""Training runs with a directory of their own: configured, resumed, measured.
+"""Training runs: configuration, resumption, evaluation and export.
 
-Parts: `experiment` builds a run from its configuration; `training` drives it
-to its end, through `fit_loop` and from `checkpoints` (`checkpoint_schedule`
-says when they are written); `workdir` names the files that a run leaves, and
-`lock` keeps other processes from them; `provenance` records what they came
-from; `strategies` are the devices; `inputs` loads the data and the models that
-flags name. `evaluation_job` measures the classifier of a run,
-`evaluation_files` keep the verdicts, and `evaluation_settings` tell whether
-they are current; `export_job` exports it, and `lint_job` keeps what lint finds.
+- Configuration: `config` (fields in `flag_table`, rules in `flag_rules`),
+  `flagfiles`, `protocols`.
+- Building: `experiment` builds a run from its configuration, with the data and
+  models of `inputs`, the parts of `recipes` and the devices of `strategies`.
+- Training: `training` trains a run until its end by `fit_loop`;
+  `checkpoint_schedule` decides when `checkpoints` are written.
+- Files: `workdir` names the files of a run, `lock` keeps other processes out,
+  `provenance` records the code and the data.
+- Measuring: `evaluation_job` builds attacks and evaluates, `generators` trains
+  the generators of attacks, `evaluation_files` stores the results, and
+  `evaluation_settings` tells whether they are current; `artifact_job`
+  evaluates exported files, `lint_job` stores lint results.
+- Export: `export_job`.
 """

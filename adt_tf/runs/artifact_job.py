@@ -1,37 +1,38 @@
-"""How robust a shipped file is: what adt-evaluate --artifact does.
+"""Evaluates an exported file: the work of adt-evaluate --artifact.
 
     assess(config, source, artifact, test, names, output, details={...})
 
-Two evaluations of the same attacks on the same examples: of the float source,
-and of the file. Attacks that need a gradient find their images on the source,
-and the file is shown these; attacks by queries ask the file itself.
+The float source and the exported file are evaluated with the same attacks on
+the same examples. Attacks that need gradients compute their images on the
+source, and the file classifies them. Attacks by queries query the file itself.
 """
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from adt_tf import data, evaluation
 from adt_tf.markdown import escape
-from adt_tf.runs import evaluation_files, evaluation_job, inputs, provenance
+from adt_tf.runs import evaluation_files, evaluation_job, inputs
 from adt_tf.runs.config import Config
 
-# Attacks that ask for logits alone.
+# Attacks that use logits only, no gradients.
 _BY_QUERIES = ("square", "spsa")
 
 
 def build_attacks(
     names: Sequence[str], config: Config, test: data.ImageData, source: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Returns the attacks on the source and those on the file, in one order.
+    """Returns the attacks on the source and on the file, in the same order.
 
     Args:
-        names: As `adt_tf.attacks.get` takes them.
-        config: Has the threat model.
-        test: The examples.
-        source: The float classifier.
+        names: Names that `adt_tf.attacks.get` accepts.
+        config: Configuration with the threat model.
+        test: Test examples.
+        source: Float classifier.
     """
     on_source, on_file = [], []
     threat_model = inputs.threat_model(config)
@@ -41,7 +42,7 @@ def build_attacks(
         )
         if attack.networks:
             raise ValueError(
-                "Attacks on an artefact must be without networks to train. "
+                "Attacks on an artefact must not have a generator to train. "
                 f"Received: {name}"
             )
         on_source.append(attack)
@@ -65,52 +66,42 @@ def assess(
     details: dict[str, Any],
     **arguments: Any,
 ) -> evaluation.Report:
-    """Evaluates the source and the file, and says what the file costs.
+    """Evaluates the source and the file, and compares their accuracies.
 
     Args:
-        config: The experiment's.
-        source: The float classifier.
-        artifact: The file, of `adt_tf.serving.artifact.load`.
-        test: The examples.
+        config: Configuration of the experiment.
+        source: Float classifier.
+        artifact: Exported file, loaded by `adt_tf.serving.artifact.load`.
+        test: Test examples.
         names: Names of attacks.
-        output: Where the JSON goes; .csv and .md stand beside it.
-        details: What the JSON says beside the verdicts.
-        **arguments: Of `adt_tf.evaluate`.
+        output: Path of the JSON file; .csv and .md files are written beside it.
+        details: Further fields of the JSON file.
+        **arguments: Further arguments of `adt_tf.evaluate`.
 
     Returns:
         The report on the file.
     """
     output = evaluation_files.checked_output(output)
     on_source, on_file = build_attacks(names, config, test, source)
+    run = functools.partial(
+        evaluation.evaluate,
+        seed=config.seed,
+        directory=output.parent,
+        **arguments,
+    )
     print("The source, in float:")
-    before = evaluation.evaluate(
-        source,
-        test,
-        on_source,
-        seed=config.seed,
-        directory=output.parent,
-        **arguments,
-    )
+    before = run(source, test, on_source)
     print(f"{before}\nThe artefact:")
-    after = evaluation.evaluate(
-        artifact,
-        test,
-        on_file,
-        seed=config.seed,
-        directory=output.parent,
-        **arguments,
-    )
+    after = run(artifact, test, on_file)
     print(after)
     rows = differences(before, after)
-    told = ("dataset", "data_dir", "image_size", "norm", "epsilon")
     evaluation_files.write(
         output,
         after,
         test,
         {
             **details,
-            **{name: getattr(config, name) for name in told},
-            "commit": provenance.commit(),
+            **evaluation_files.describe_data(config),
             "cost": rows,
             "source_report": before.to_dict(),
         },
@@ -124,11 +115,11 @@ def assess(
 def differences(
     before: evaluation.Report, after: evaluation.Report
 ) -> list[dict[str, Any]]:
-    """Returns, for each row of two reports, both accuracies and their test.
+    """Returns both accuracies and a paired test for each row of two reports.
 
     Args:
-        before: Of the source.
-        after: Of the file, under the same attacks in the same order.
+        before: Report on the source.
+        after: Report on the file, with the same attacks in the same order.
     """
     pairs = zip(before.outcomes, after.outcomes, strict=True)
     if not before.independent:
@@ -151,10 +142,10 @@ def differences(
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns what the file costs, as Markdown.
+    """Returns the cost of the conversion as a Markdown table.
 
     Args:
-        rows: What `differences` gives.
+        rows: Result of `differences`.
     """
     lines = [
         "| | source (%) | artefact (%) | cost (points) | McNemar p |",
@@ -173,9 +164,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             "",
             f"The conversion costs {natural['points']:+.2f} points of natural "
             f"and {robust['points']:+.2f} points of robust accuracy. Images of "
-            "a row marked (transfer) were found on the source, so a negative "
-            "cost means that they do not carry over, not that the artefact is "
-            "more robust.",
+            "a row marked (transfer) were computed on the source. A negative "
+            "cost there means that they do not transfer, not that the artefact "
+            "is more robust.",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""Saves the state of a run, so that the same command goes on from it."""
+"""Decides when a run saves a checkpoint, and saves it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from adt_tf.optimizers import has_usable_scale
 from adt_tf.runs import strategies
 from adt_tf.runs.checkpoints import Checkpoints
 
-# What a shell reports of a process that SIGTERM has ended.
+# Exit code that shells report for a process ended by SIGTERM.
 TERMINATED = 128 + 15
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """When a run saves its state besides the end of each epoch, and how much.
+    """The times of checkpoints within an epoch, and the number to keep.
+
+    A checkpoint is always saved at the end of an epoch.
 
     Args:
-        steps: Save after every so many steps; 0 does not.
-        minutes: Save when so long has passed since the last time; 0 does not.
-        keep: How many checkpoints stay on the disk.
+        steps: Number of steps between checkpoints; 0 saves none by steps.
+        minutes: Number of minutes between checkpoints; 0 saves none by time.
+        keep: Number of checkpoints to keep on disk.
     """
 
     steps: int = 0
@@ -46,15 +48,15 @@ class Policy:
 
 
 class EpochDone(Exception):
-    """The rest of an epoch that was begun elsewhere is done and saved."""
+    """Signals the end of an epoch that an earlier process began."""
 
 
 class NotFinite(ArithmeticError):
-    """A step has given what is no number, and cannot be gone on from.
+    """Signals a step whose result is not finite.
 
     Args:
-        what: Is not finite.
-        step: Counted from 0, as `adt_tf.data.batch_indices` does.
+        what: Quantity that is not finite.
+        step: Step, counted from 0 as in `adt_tf.data.batch_indices`.
     """
 
     def __init__(self, what: str, step: int):
@@ -63,25 +65,26 @@ class NotFinite(ArithmeticError):
 
 
 class SaveState(keras.callbacks.Callback):
-    """Saves the state after each epoch, and in between as a policy has it.
+    """Saves a checkpoint after each epoch, and within epochs by a policy.
 
-    In mid-epoch that includes the running metrics, so that the epoch's row in
-    a log is the same whether or not the run was stopped. The state after an
-    epoch is saved when the next one begins, and at the end: after all that an
-    epoch leaves behind is on the disk, and after averaged weights have been
-    swapped back for those that are trained. So it comes after
-    `callbacks.AveragedWeights` in the list, and before all others.
+    A checkpoint within an epoch includes the running metrics, so that the logs
+    are the same whether or not the run was interrupted. The checkpoint of an
+    epoch's end is saved when the next epoch begins, or when training ends: by
+    then the logs of the epoch are on disk, and averaged weights have been
+    swapped back for the trained ones. In the list of callbacks it therefore
+    comes after `callbacks.AveragedWeights` and before all others.
 
-    Weights that are not finite are neither saved nor measured: `NotFinite`.
+    Raises `NotFinite` if a weight is not finite, before it is saved.
 
     Args:
-        store: Where to save.
-        policy: When to save in mid-epoch.
-        steps_per_epoch: Of a whole epoch.
-        step: How many steps the run has taken.
-        metrics: Of the epoch in which the run goes on, from the record that
-            `store.restore()` has given; None for those of a new epoch.
-        stop_asked: Whether to save now and exit, as after SIGTERM.
+        store: Checkpoints of the run.
+        policy: Times of checkpoints within an epoch.
+        steps_per_epoch: Number of steps in a whole epoch.
+        step: Number of steps that the run has taken.
+        metrics: Values of the metrics in the unfinished epoch, from the record
+            that `store.restore()` returned; None for a new epoch.
+        stop_asked: Function that returns whether to save now and exit, as
+            after SIGTERM.
     """
 
     def __init__(
@@ -103,7 +106,7 @@ class SaveState(keras.callbacks.Callback):
         self.stop_asked = stop_asked
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Saves the start of a new run: a full disk is noticed here."""
+        """Saves the initial state of a new run, to detect a full disk now."""
         self.begun_in_mid_epoch = self.step % self.steps_per_epoch > 0
         self.first_epoch = True
         self.saved_at = time.monotonic()
@@ -113,7 +116,7 @@ class SaveState(keras.callbacks.Callback):
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Saves what the epoch before has left, or takes up its metrics."""
+        """Saves the end of the last epoch, or restores its metrics."""
         if not self.first_epoch:
             self._save()
             self._stop_if(self._any_worker(self.stop_asked())[0])
@@ -129,11 +132,11 @@ class SaveState(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Saves if it is time to; after an epoch's last step that waits."""
+        """Saves if the policy says so, except after the last step."""
         self.step += 1
         step, policy = self.step, self.policy
         if step % self.steps_per_epoch == 0:
-            self._check()  # before validation and the best epoch's measure
+            self._check()  # Before validation and `RobustCheckpoint`.
             return
         waited = time.monotonic() - self.saved_at
         due = (policy.steps and step % policy.steps == 0) or (
@@ -145,7 +148,7 @@ class SaveState(keras.callbacks.Callback):
             self._stop_if(stop)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Saves the end."""
+        """Saves the final state."""
         self._save()
 
     def _metric_variables(self) -> list[Any]:
@@ -161,7 +164,7 @@ class SaveState(keras.callbacks.Callback):
         self.saved_at = time.monotonic()
 
     def _check(self) -> None:
-        """Raises where the last step has left what cannot be gone on from."""
+        """Raises `NotFinite` if a weight or a loss scale is not finite."""
         trainer = self.model
         for model in [trainer.classifier, *trainer.attack_networks]:
             if not all(np.isfinite(v).all() for v in model.variables):
@@ -172,23 +175,23 @@ class SaveState(keras.callbacks.Callback):
                 raise NotFinite(what, self.step - 1)
 
     def _any_worker(self, *flags: bool) -> list[bool]:
-        """What one worker wants all do, so that all are at the same step."""
+        """Combines flags over all workers, so that they save the same step."""
         strategy = self.model.distribute_strategy
         return strategies.any_worker(strategy, *flags)
 
-    def _stop_if(self, asked: bool) -> None:
-        if asked:
+    def _stop_if(self, stop: bool) -> None:
+        if stop:
             print(
                 f"\nStopped by SIGTERM after step {self.step}. The state is "
-                f"saved in {self.store.directory}; repeat the command to go "
-                "on.",
+                f"saved in {self.store.directory}; repeat the command to "
+                "continue.",
                 file=sys.stderr,
             )
             raise SystemExit(TERMINATED)
 
 
 def _as_json(variable: Any) -> Any:
-    """Returns a variable's numbers; as text where JSON has none for them."""
+    """Returns the values of a variable, as text if some are not finite."""
     value = variable.numpy()
     if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
         value = value.astype(str)

@@ -1,14 +1,14 @@
-"""Checkpoints that are whole or not there, and say so themselves.
+"""Checkpoints that are written atomically and verified when they are read.
 
     store = Checkpoints("run/checkpoints", trainer.checkpoint(), milestone=20)
     record = store.restore()                # the newest whole one, or None
     store.save(step=137, record={"metrics": [...]})
 
-A checkpoint is a directory, `step-00000137`: TensorFlow's files and
+A checkpoint is a directory such as `step-00000137` with TensorFlow's files and
 `record.json`, which holds the caller's record and the SHA-256 of each file. It
-is written by `files.atomic_write`, so a process that is killed, or a disk that
-is full, leaves the one before. One that is found damaged is renamed to
-`damaged-step-00000137`, and counts no more.
+is written by `files.atomic_write`, so that a killed process or a full disk
+leaves the previous checkpoint intact. A damaged checkpoint is renamed to
+`damaged-step-00000137` and ignored.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ _SCHEMA = {"step": int, "metrics": Maybe([object]), "sha256": Each(str)}
 
 
 class SaveError(files.DiskError):
-    """A checkpoint could not be written."""
+    """Signals that a checkpoint cannot be written."""
 
 
 class Checkpoints:
-    """The checkpoints of one run.
+    """The checkpoints of a run.
 
-    Newer is what has gone back more often, then what has taken more steps.
+    They are ordered by the number of rollbacks, then by the number of steps.
 
     Args:
-        directory: Made when something is saved.
-        state: All that is to be saved.
-        keep: How many to keep.
-        milestone: Of those at a multiple of so many steps the last is kept as
-            well: `restore(milestone=True)` goes back to it.
-        writes: False reads what another process writes, and changes nothing.
+        directory: Directory of the checkpoints. It is created when needed.
+        state: Objects to save.
+        keep: Number of checkpoints to keep.
+        milestone: A checkpoint at a multiple of this number of steps is a
+            milestone. The newest one is kept as well, for
+            `restore(milestone=True)`.
+        writes: Whether this process writes checkpoints. If False, it only
+            reads those of another process.
     """
 
     def __init__(
@@ -68,9 +70,14 @@ class Checkpoints:
     def save(
         self, *, step: int, rollbacks: int = 0, record: dict[str, Any]
     ) -> None:
-        """Writes a checkpoint, and drops those that are too old.
+        """Writes a checkpoint, and deletes those that are too old.
 
-        Raises `SaveError` where it cannot; those before it are then untouched.
+        Raises `SaveError` if it fails; earlier checkpoints are then unchanged.
+
+        Args:
+            step: Number of steps taken.
+            rollbacks: Number of rollbacks before this step.
+            record: Plain data to store with the checkpoint.
         """
         if not self.writes:
             return
@@ -81,8 +88,8 @@ class Checkpoints:
         if not self.directory.parent.is_dir():
             raise SaveError(
                 f"{self.directory.parent} was moved or removed, so the state "
-                f"after step {step} could not be saved there. Repeat the "
-                "command with the --workdir that it is now."
+                f"after step {step} cannot be saved there. Repeat the command "
+                "with the new path as --workdir."
             )
         try:
             with files.atomic_write(path) as partial:
@@ -90,31 +97,33 @@ class Checkpoints:
                 if path.exists():
                     files.remove_tree(path)
         except (OSError, tf.errors.OpError) as error:
-            kept = self._paths()
-            before = f"{kept[-1]} is kept" if kept else "There is none before"
+            paths = self._paths()
+            before = "No state was saved yet"
+            if paths:
+                before = f"{paths[-1]} is kept"
             reason = files.disk_error(error) or files.first_line(error)
             raise SaveError(
                 f"The state after step {step} could not be saved in "
-                f"{self.directory}: {reason}. {before}; make room, then repeat "
-                "the command."
+                f"{self.directory}: {reason}. {before}; free some space, then "
+                "repeat the command."
             ) from error
         self._drop_old(path)
 
     def restore(self, *, milestone: bool = False) -> dict[str, Any] | None:
-        """Reads the newest that is whole into the state; returns its record.
+        """Restores the newest intact checkpoint, and returns its record.
 
-        A damaged one is named in a warning and renamed, and the one before is
-        read.
+        Renames damaged checkpoints, with a warning. Returns None if there are
+        no checkpoints.
 
         Args:
-            milestone: Whether to look at milestones first, and at others only
-                where none of them is whole.
+            milestone: Whether to prefer milestones. Another checkpoint is used
+                only if no milestone is intact.
         """
-        found = self._paths()[::-1]
+        paths = self._paths()[::-1]
         if milestone:
-            found.sort(key=lambda path: not self._is_milestone(path))
+            paths.sort(key=lambda path: not self._is_milestone(path))
         damaged = []
-        for path in found:
+        for path in paths:
             record = _checked(path)
             if record is None:
                 damaged.append(path)
@@ -124,21 +133,21 @@ class Checkpoints:
                 self._set_aside(other)
             if milestone and not self._is_milestone(path):
                 print(
-                    "warning: No checkpoint of an epoch's end is whole, so "
+                    "warning: No checkpoint of an epoch's end is intact, so "
                     f"{path} is used.",
                     file=sys.stderr,
                 )
             return record
-        if found:
+        if paths:
             raise ValueError(
                 f"All checkpoints in {self.directory} are damaged, so nothing "
                 "was changed. Choose another --workdir to start anew."
             )
         if (self.directory / "checkpoint").exists():
             raise ValueError(
-                f"{self.directory} was written by an earlier version, which "
-                "this one does not read, so nothing was changed. Choose "
-                "another --workdir."
+                f"{self.directory} was written by an earlier version of "
+                "adt_tf, which this version does not read, so nothing was "
+                "changed. Choose another --workdir."
             )
         return None
 
@@ -147,7 +156,7 @@ class Checkpoints:
             self.state.read(str(path / "state")).assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise ValueError(
-                f"{path} is whole, but holds the state of another training "
+                f"{path} is intact, but holds the state of another training "
                 "run or version, so nothing was changed. Choose another "
                 "--workdir."
             ) from error
@@ -157,12 +166,13 @@ class Checkpoints:
         self.state.write(str(path / "state"))
         hashes = {f.name: files.sha256(f) for f in sorted(path.iterdir())}
         write_json(path / _RECORD, {**record, "sha256": hashes})
-        files.sync_tree(path)  # before one of the same step is removed
+        # An older checkpoint of the same step is deleted after this.
+        files.sync_tree(path)
 
     def _paths(self) -> list[pathlib.Path]:
-        """Those that are there, the oldest first."""
-        found = self.directory.glob("*step-*")
-        return sorted((p for p in found if _NAME.fullmatch(p.name)), key=_key)
+        """Returns the paths of all checkpoints, oldest first."""
+        paths = self.directory.glob("*step-*")
+        return sorted((p for p in paths if _NAME.fullmatch(p.name)), key=_key)
 
     def _is_milestone(self, path: pathlib.Path) -> bool:
         return _key(path)[1] % self.milestone == 0
@@ -170,28 +180,30 @@ class Checkpoints:
     def _drop_old(self, saved: pathlib.Path) -> None:
         paths = self._paths()
         milestones = [p for p in paths if self._is_milestone(p)]
-        kept = [*paths[-self.keep :], *milestones[-1:], saved]
+        paths_to_keep = [*paths[-self.keep :], *milestones[-1:], saved]
         for path in paths:
-            if path not in kept:
+            if path not in paths_to_keep:
                 files.remove_tree(path)
 
     def _set_aside(self, path: pathlib.Path) -> None:
-        """Takes a damaged one out of the count; the last few stay to look at.
+        """Renames a damaged checkpoint, and deletes the oldest renamed ones.
 
-        Where they counted, they would push out those that are whole.
+        Under its old name it would count as one of those to keep.
         """
-        told = f"warning: {path} is damaged, so the one before is used."
+        message = f"warning: {path} is damaged, so an earlier one is used."
         if self.writes:
             new = path.with_name(f"{_DAMAGED}{path.name}")
             if new.exists():
                 files.remove_tree(new)
             os.rename(path, new)
-            told += f" It is now {new.name}."
-            aside = self.directory.glob(f"{_DAMAGED}*step-*")
-            others = sorted((p for p in aside if p != new), key=_modified)
+            message += f" It was renamed to {new.name}."
+            renamed_paths = self.directory.glob(f"{_DAMAGED}*step-*")
+            others = sorted(
+                (p for p in renamed_paths if p != new), key=_modified
+            )
             for old in others[: 1 - self.keep or None]:
                 files.remove_tree(old)
-        print(told, file=sys.stderr)
+        print(message, file=sys.stderr)
 
 
 def _key(path: pathlib.Path) -> tuple[int, int]:
@@ -204,11 +216,11 @@ def _modified(path: pathlib.Path) -> int:
 
 
 def _checked(path: pathlib.Path) -> dict[str, Any] | None:
-    """Returns the record, or None where a file is not what was written."""
+    """Returns the record, or None if a file has changed since it was saved."""
     try:
         record = read_json(path / _RECORD, _SCHEMA)
         expected = record["sha256"]
-        found = {name: files.sha256(path / name) for name in expected}
+        actual = {name: files.sha256(path / name) for name in expected}
     except (OSError, ValueError):
         return None
-    return record if found and found == expected else None
+    return record if actual and actual == expected else None

@@ -1,4 +1,4 @@
-"""The files of an evaluation: verdicts as JSON, CSV and a Markdown table.
+"""Reads and writes the files of an evaluation: JSON, CSV and Markdown.
 
 output = checked_output("build/run/evaluation.json")
 write(output, report, test, {"command": "..."})
@@ -16,7 +16,8 @@ from adt_tf import data, evaluation, files
 from adt_tf.array_files import DAMAGED, write_arrays
 from adt_tf.json_files import Each, Maybe, read_json, write_json
 from adt_tf.markdown import code, escape
-from adt_tf.runs import lock
+from adt_tf.runs import lock, provenance
+from adt_tf.runs.config import Config
 from adt_tf.runs.lint_job import FINDING
 from adt_tf.runs.workdir import Workdir
 
@@ -52,27 +53,28 @@ _SCHEMA = {
         }
     ),
 }
-# Seconds that another evaluation has to write its files into a directory.
+# Number of seconds to wait for another process that writes its files.
 _LONGEST_WAIT = 60.0
 
 
 def checked_output(
     output: str | os.PathLike, keep_examples: bool = False
 ) -> pathlib.Path:
-    """Returns the path of the JSON; .csv, .md and .npz stand beside it.
+    """Returns the path of the JSON file, after checks.
 
-    Raises where they could not be written, before an evaluation is begun, and
-    where a file that is no evaluation's would be overwritten.
+    Raises `ValueError` before the evaluation starts if a file of another kind
+    would be overwritten by the JSON file or by the files beside it.
 
     Args:
-        output: A name that ends in .json.
-        keep_examples: Whether the .npz file is written as well.
+        output: Path that ends in .json; .csv, .md and .npz are written beside
+            it.
+        keep_examples: Whether the .npz file is written.
     """
     output = pathlib.Path(output)
     if output.suffix != ".json":
         raise ValueError(
-            "The result is a .json file, and .csv, .md and .npz are written "
-            f"beside it: give a name that ends in .json. Received: {output}"
+            "--output must end in .json; .csv, .md and .npz files are written "
+            f"beside it. Received: {output}"
         )
     beside = [output.with_suffix(suffix) for suffix in (".csv", ".md")]
     beside += [output.with_suffix(".npz")] if keep_examples else []
@@ -90,8 +92,8 @@ def checked_output(
         others.append(images)
     if others:
         raise ValueError(
-            f"{others[0]} is there and belongs to no evaluation, so it is not "
-            "overwritten. Move it away, or choose another --output."
+            f"{others[0]} exists and was not written by an evaluation, so it "
+            "is not overwritten. Move it away, or choose another --output."
         )
     return output
 
@@ -114,13 +116,13 @@ def write(
 ) -> None:
     """Writes all files of an evaluation.
 
-    They belong together, also where several evaluations end at the same time.
+    A lock keeps the files consistent if several evaluations end together.
 
     Args:
-        output: Path of the JSON.
-        report: The verdicts.
-        test: The examples.
-        details: What the JSON says beside the verdicts.
+        output: Path of the JSON file.
+        report: Results.
+        test: Test examples.
+        details: Further fields of the JSON file.
         more: Markdown that follows the table in the .md file.
     """
     title = (
@@ -147,18 +149,30 @@ def write(
             files.remove_leftovers(output.parent)
 
 
+def describe_data(config: Config) -> dict[str, Any]:
+    """Returns the fields on data, threat model and commit of an evaluation.
+
+    Args:
+        config: Configuration of the experiment.
+    """
+    names = ("dataset", "data_dir", "image_size", "norm", "epsilon")
+    fields = {name: getattr(config, name) for name in names}
+    return {**fields, "commit": provenance.commit()}
+
+
 def read(
     path: str | os.PathLike, *, protocol: str | None = None
 ) -> dict[str, Any]:
-    """Reads the JSON of an evaluation; "report" is its `Report`.
-
-    Where distributions were sampled, "probabilistic" is the
-    `ProbabilisticReport`, else None.
+    """Reads the JSON file of an evaluation.
 
     Args:
-        path: The file, or a workdir with such a file.
-        protocol: Protocol of the evaluation in a workdir; None for the one
-            without a name.
+        path: Path of the file, or a workdir.
+        protocol: Protocol of the evaluation in a workdir; None for
+            evaluation.json.
+
+    Returns:
+        The fields of the file. "report" is a `Report`, and "probabilistic" a
+        `ProbabilisticReport`, or None if no distributions were sampled.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -194,7 +208,7 @@ def read(
 
 
 def _problem(values: dict[str, Any]) -> str | None:
-    """Returns which fields contradict each other, or None."""
+    """Returns a message if fields contradict each other, or None."""
     outcomes = values["outcomes"]
     for name, verdicts in outcomes.items():
         others = set(verdicts) - set("01-")

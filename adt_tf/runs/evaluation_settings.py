@@ -1,10 +1,10 @@
-"""What decides the verdicts of an evaluation, as plain fields of its JSON.
+"""The settings that determine the result of an evaluation.
 
     settings = describe(config, ["pgd-20"], test_examples=1000, classifier=key)
-    is_current(values, settings)      # values: what evaluation.json holds
+    is_current(values, settings)      # values: contents of evaluation.json
 
-How a command was spelled, where the workdir lies, and how many images were
-attacked at once change no verdict, and so are no settings.
+They are plain fields of evaluation.json. The text of the command, the path of
+the workdir and the batch size do not change a result, so they are no settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from adt_tf.runs.config import Config
 
-#: Attacks whose generators are trained before they attack.
+#: Attacks with a generator that is trained before the evaluation.
 GENERATORS = ("exp-am", "imp-am")
 
 
@@ -34,20 +34,20 @@ def describe(
     """Returns the settings of an evaluation.
 
     Args:
-        config: The experiment's; its data set, norm, epsilon and seed count,
-            and for generators the number of training examples.
-        attack_names: Names as `adt_tf.attacks.get` takes them.
-        classifier: The fingerprint of the classifier's file.
+        config: Configuration of the experiment. Its data set, norm, epsilon
+            and seed are used, and for generators the number of training
+            examples.
+        attack_names: Names that `adt_tf.attacks.get` accepts.
+        classifier: Fingerprint of the classifier's file.
         test_examples: Number of test examples; None for all.
-        independent: Whether each attack is run on all examples.
-        attack_epochs: Number of epochs for which generators are trained; it
-            counts only where an attack has a generator.
-        attack_width_factor: Factor of the widths of those generators.
-        source: The workdir or model that is attacked in place of the one that
-            is measured.
-        distributions: Names of the distributions that are sampled, if any.
-        max_samples: Number of samples of an image; it counts only where there
-            are distributions.
+        independent: Whether each attack runs on all examples.
+        attack_epochs: Number of epochs to train generators; ignored if no
+            attack has a generator.
+        attack_width_factor: Factor of the number of channels of generators.
+        source: Workdir or model that the adversarial images are computed on.
+        distributions: Names of the attacks that are sampled, or None.
+        max_samples: Largest number of samples of an image; ignored without
+            distributions.
 
     Example:
 
@@ -81,11 +81,10 @@ def describe(
 
 
 def is_current(values: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Tells whether an evaluation was made with these settings.
+    """Returns whether an evaluation was made with these settings.
 
-    One that lacks a setting was made before settings were kept: it is not
-    current, whatever its command says. The norm alone may be missing: there
-    was but one.
+    An evaluation that lacks a setting was written by an earlier version and is
+    not current. Only the norm may be missing: it was always linf then.
     """
     values = {"norm": "linf", **values}
     return all(

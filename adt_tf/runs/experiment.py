@@ -1,9 +1,9 @@
-"""One training run from a configuration, kept in a workdir.
+"""A training run that is built from a configuration and kept in a workdir.
 
     run = Experiment.from_config(Config(method="at_pgd"))
-    run.train("build/run")                       # goes on where it stopped
+    run.train("build/run")                       # resumes where it stopped
 
-Everything is built, and all input checked, before a file is written.
+All parts are built, and all input is checked, before a file is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import Linf, ThreatModel
 from adt_tf.training.trainer import AdversarialTrainer
 
-# By --on_nonfinite.
+# Values of --on_nonfinite.
 _MAX_ROLLBACKS = {"stop": 0, "rollback": 3}
 
 
@@ -36,28 +36,27 @@ class Experiment:
     """A compiled trainer with its data.
 
     Args:
-        trainer: Ready for `fit`.
-        train_data: The training set.
-        validation_data: Attacked after each epoch, or None.
-        epochs: Passes over the training set.
-        batch_size: Of a step.
-        seed: Of order and augmentation.
-        augment: Whether images are cropped and flipped at random.
-        keep_best: Whether the best epoch by robust accuracy is kept.
-        epsilon_warmup: Epochs over which epsilon grows to its value.
-        threat_model: Ball of the attack that chooses the best epoch.
-        policy: When the state is saved, and how much of it is kept.
-        max_rollbacks: How often to go back to the last epoch's end, with other
-            noise, after a loss or gradient that is not finite.
-        network_file: Name and fingerprint of the file that the classifier
-            comes from, or None.
-        crop: How images are cropped: "shift" or "resized".
-        augmentation: What images go through after crops and flips.
-        extra_data: Further training data, or None.
-        extra_fraction: Share of a batch that is extra data.
-        can_be_longer: Whether more epochs leave the first ones as they are.
-        config: The configuration it was built from, with all that this leaves
-            to the machine resolved; None where there is none.
+        trainer: Compiled trainer.
+        train_data: Training set.
+        validation_data: Examples that are attacked after each epoch, or None.
+        epochs: Number of epochs.
+        batch_size: Number of examples in a step.
+        seed: Seed of the data order and the augmentation.
+        augment: Whether to crop and flip images at random.
+        keep_best: Whether to keep the epoch with the best robust accuracy.
+        epsilon_warmup: Number of epochs over which epsilon rises to its value.
+        threat_model: Threat model of the attack that selects the best epoch.
+        policy: Times of checkpoints, and the number to keep.
+        max_rollbacks: Number of times to roll back to the end of an epoch,
+            with other noise, after a loss or gradient that is not finite.
+        network_file: Name and hash of the initial classifier's file, or None.
+        crop: Kind of random crop, "shift" or "resized".
+        augmentation: Augmentation after crops and flips.
+        extra_data: Extra training data, or None.
+        extra_fraction: Fraction of a batch that is extra data.
+        can_be_longer: Whether additional epochs leave the first ones unchanged.
+        config: Configuration of the run, with all "auto" values resolved, or
+            None.
     """
 
     trainer: AdversarialTrainer
@@ -91,11 +90,11 @@ class Experiment:
 
         Args:
             config: Configuration of the run.
-            build_network: Function that builds the classifier, where --network
-                is package.module:function; called with `input_shape` and
+            build_network: Function that builds the classifier if --network is
+                package.module:function. It is called with `input_shape` and
                 `num_classes`.
         """
-        # First of all: other machines are to be met before anything is done.
+        # Connecting to other machines must come before any TensorFlow op.
         strategy = strategies.get(config.distribute)
         strategies.check_divisible(
             strategy,
@@ -108,7 +107,7 @@ class Experiment:
         )
         with strategy.scope(), precision.policy(config.precision):
             experiment = cls._from_config(config, build_network)
-        # Each machine has resolved it by its own CPU.
+        # Each machine resolves "auto" for its own CPU.
         choice = experiment.config.search_precision
         strategies.check_equal(
             strategy, "--search_precision", zlib.crc32(choice.encode())
@@ -179,7 +178,7 @@ class Experiment:
         )
 
     def batches(self, start_step: int = 0) -> tf.data.Dataset:
-        """Returns the endless batches of training.
+        """Returns an infinite data set of training batches.
 
         Args:
             start_step: Step of the first batch.
@@ -209,7 +208,7 @@ class Experiment:
         )
 
     def batch_indices(self, step: int) -> list[int]:
-        """Returns which examples of the training set a step reads."""
+        """Returns the indices of the training examples of a step."""
         size = self.batch_size
         if self.extra_data is not None:
             size, _ = data.split_batch(size, self.extra_fraction)
@@ -220,28 +219,29 @@ class Experiment:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one of all workers that writes."""
+        """Whether this process is the worker that writes files."""
         return strategies.is_chief(self.trainer.distribute_strategy)
 
     @property
     def flags(self) -> str | None:
-        """The text of the flags of the run, all of them resolved."""
+        """The resolved flags of the run as text, or None."""
         return self.config.to_flags() if self.config else None
 
     def train(
         self, workdir: str | os.PathLike, *, flags: str | None = None
     ) -> None:
-        """Trains to the end, from the newest checkpoint in the workdir.
+        """Trains until the last epoch, from the newest checkpoint on.
 
-        A run may be given more epochs than it had, finished or not: data
-        order, noise and learning rate of an epoch depend on its number alone,
-        so that it ends as if it had been longer from the start.
+        A run can be extended to more epochs, whether it is finished or not.
+        The data order, noise and learning rate of an epoch depend only on its
+        number, so the result equals that of a run that was longer from the
+        start.
 
         Args:
             workdir: Directory of the run.
-            flags: Resolved flags of the run, which the workdir keeps; it is
-                refused if it holds those of another run. None neither keeps
-                nor compares any.
+            flags: Resolved flags, which are stored in the workdir. A workdir
+                with the flags of another run is refused. None neither stores
+                nor compares flags.
         """
         workdir = Workdir(workdir)
         previous_epochs = workdir.epochs_to_extend(flags)
@@ -258,13 +258,13 @@ class Experiment:
             self._train(workdir)
 
     def _announce_more_epochs(self, workdir: Workdir, previous: int) -> None:
-        """Says what more epochs mean for the learning rate, or refuses them."""
+        """Prints the learning rate of the additional epochs, or raises."""
         if not self.can_be_longer:
             raise ValueError(
-                f"The run in {workdir.path} has --epochs={previous} and a "
-                "learning rate that depends on their number (--schedule), so "
-                "it cannot be made longer and nothing was changed. Choose "
-                "another --workdir."
+                f"The run in {workdir.path} has --epochs={previous}, and its "
+                "learning rate depends on that number (--schedule), so it "
+                "cannot be extended and nothing was changed. Choose another "
+                "--workdir."
             )
         steps = data.steps_per_epoch(self.train_data, self.batch_size)
         first, last = (
@@ -274,10 +274,10 @@ class Experiment:
         change = f" and {last:g} at the end" if last != first else ""
         if self.is_chief:
             print(
-                f"Going on from {previous} to {self.epochs} epochs, with the "
-                f"learning rate {first:g}{change} in the new ones, since "
-                "--drop_after counts from the first: as if there had been "
-                f"{self.epochs} from the start."
+                f"Extending the run from {previous} to {self.epochs} epochs. "
+                f"The learning rate of the new epochs is {first:g}{change}, as "
+                f"in a run of {self.epochs} epochs from the start, since "
+                "--drop_after counts from the first epoch."
             )
 
     def _check_origin(self, workdir: Workdir) -> None:
@@ -315,23 +315,25 @@ class Experiment:
     def _callbacks(
         self, workdir: Workdir, save: SaveState
     ) -> list[keras.callbacks.Callback]:
-        """In order: averaged weights, the state, measures, logs."""
-        chosen = []
+        """Returns the callbacks: average, checkpoints, measurements, logs."""
+        all_workers = []
         if self.trainer.average:
-            chosen.append(callbacks.AveragedWeights())
-        chosen.append(save)
+            all_workers.append(callbacks.AveragedWeights())
+        all_workers.append(save)
         if self.epsilon_warmup:
-            chosen.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
+            all_workers.append(callbacks.EpsilonWarmup(self.epsilon_warmup))
         if not self.is_chief:
-            return chosen
+            return all_workers
+        measurements = []
         if self.keep_best:
-            chosen.append(
+            measurements.append(
                 callbacks.RobustCheckpoint(
                     self.validation_data, self.threat_model, workdir.best
                 )
             )
         return [
-            *chosen,
+            *all_workers,
+            *measurements,
             keras.callbacks.TensorBoard(
                 str(workdir.tensorboard), write_graph=False
             ),
@@ -340,7 +342,7 @@ class Experiment:
 
 
 def _resolved(config: Config, classifier: keras.Model) -> Config:
-    """Returns the configuration with the precision of the search resolved."""
+    """Returns the configuration with --search_precision=auto resolved."""
     choice = config.search_precision
     if choice == "auto" and not takes(config.method, "search_precision"):
         choice = "float32"

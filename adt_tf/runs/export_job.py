@@ -1,4 +1,4 @@
-"""The export of a classifier: what adt-export does."""
+"""Exports a classifier: the work of adt-export."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from adt_tf.serving import (
     saved_model,
 )
 
-# How many test images a SavedModel is compared on.
+# Number of test images on which a SavedModel is compared with Keras.
 _IMAGES = 64
-# How many training images an int8 model is calibrated on.
+# Number of training images for the calibration of an int8 model.
 _CALIBRATION = 256
 
 
@@ -39,20 +39,19 @@ def export(
     formats: Sequence[str] = (),
     load_train: Callable[[], data.ImageData] | None = None,
 ) -> pathlib.Path:
-    """Writes the next version of a bundle, which was loaded back elsewhere.
+    """Writes the next version of a bundle, and verifies it in a new process.
 
     Args:
-        classifier: A Keras model from images to logits.
-        test: Examples, on which the SavedModel must give the same logits; the
-            class names are theirs.
+        classifier: Keras model from images to logits.
+        test: Examples on which the SavedModel must return the same logits.
+            They also define the class names.
         path: Directory of the versions.
-        origin: Where the classifier comes from, or None.
-        evaluations: What was measured of it, as `evaluation_files.read` gives
-            it.
-        resize: Whether files of other sizes are resized.
+        origin: Origin of the classifier, or None.
+        evaluations: Evaluations that `evaluation_files.read` returned.
+        resize: Whether the model resizes image files of other sizes.
         formats: Names of other runtimes, out of `runtimes.NAMES`.
-        load_train: Returns the training images; asked for where a runtime is
-            calibrated on them.
+        load_train: Function that returns the training images. It is called
+            only if a runtime needs calibration.
 
     Returns:
         The directory of the version.
@@ -60,8 +59,8 @@ def export(
     path = pathlib.Path(path)
     if not isinstance(classifier, keras.Model):
         raise ValueError(
-            "What is exported must be a Keras model. Received: a SavedModel, "
-            "which need not be exported again."
+            "The classifier to export must be a Keras model. Received: a "
+            "SavedModel, which is exported already."
         )
     images = data.as_examples(test)[0][:_IMAGES]
     runtimes.check_names(formats)
@@ -69,9 +68,9 @@ def export(
     class_names = test.class_names
     if class_names is not None and len(class_names) != num_classes:
         raise ValueError(
-            f"The classifier has {num_classes} classes, but {test.name} names "
-            f"{len(class_names)}: give the data set that it was trained on "
-            "(--dataset)."
+            f"The classifier has {num_classes} classes, but {test.name} has "
+            f"{len(class_names)} class names: pass the data set that the "
+            "classifier was trained on (--dataset)."
         )
     logits = np.asarray(classifier(images, training=False))
     calibration = None
@@ -82,7 +81,7 @@ def export(
     def complete(folder: pathlib.Path, version: int) -> None:
         error = saved_model.verify(folder, images, logits)
         lines[:] = [
-            "float, uint8 and PNG/JPEG signatures, loaded back in a process "
+            "signatures for floats, uint8 and PNG/JPEG, verified in a process "
             f"without adt_tf, largest logit error {error:.1e}"
         ]
         converted = runtimes.convert(
@@ -103,8 +102,10 @@ def export(
             resize,
             converted,
         )
-        known = facts.describe(contract, origin or facts.Origin(), evaluations)
-        facts.write(folder, known)
+        description = facts.describe(
+            contract, origin or facts.Origin(), evaluations
+        )
+        facts.write(folder, description)
 
     version = bundle.write(
         classifier, path, complete, class_names=class_names, resize=resize
@@ -112,14 +113,14 @@ def export(
     print(f"SavedModel in {version}: {lines[0]}")
     for line in lines[1:]:
         print(f"{version}/{line}")
-    print(f"What is known of it: {version / facts.FILE}, README.md beside it")
+    print(f"Its description: {version / facts.FILE} and README.md beside it")
     if not evaluations:
-        print("Its robustness was not measured: adt-evaluate does that.")
+        print("Its robustness was not measured. To do so, run adt-evaluate.")
     return version
 
 
 def _spread(train: data.ImageData) -> np.ndarray:
-    """Returns images from all over a data set, which may be in order."""
+    """Returns evenly spaced images, since a data set may be sorted by class."""
     images = data.as_examples(train)[0]
     count = min(_CALIBRATION, len(images))
     return images[np.linspace(0, len(images) - 1, count).astype(int)]
@@ -132,22 +133,22 @@ def origin_of(
     *,
     preset: str | None = None,
 ) -> facts.Origin:
-    """Returns where a classifier comes from, as far as that is written down.
+    """Returns the recorded origin of a classifier.
 
     Args:
-        config: What it is measured with.
+        config: Configuration for measuring the classifier.
         workdir: Directory of its run, or None for a file.
         licence: Licence of the weights.
         preset: Name of a preset, or None.
     """
     if preset is not None:
         folder = preset_files.locate(preset)
-        known = preset_files.read_metadata(folder) or {}
+        metadata = preset_files.read_metadata(folder) or {}
         return facts.Origin(
-            known.get("method"),
-            norm=known.get("norm"),
-            epsilon=known.get("epsilon"),
-            dataset=known.get("dataset", config.dataset),
+            metadata.get("method"),
+            norm=metadata.get("norm"),
+            epsilon=metadata.get("epsilon"),
+            dataset=metadata.get("dataset", config.dataset),
             licence=licence,
         )
     if workdir is None:
@@ -170,24 +171,26 @@ def origin_of(
 def evaluations_of(
     paths: Sequence[str | os.PathLike], fingerprint: str | None
 ) -> list[dict[str, Any]]:
-    """Returns the evaluations of a classifier, without those of another.
+    """Reads the evaluations of a classifier.
 
-    One of attacks on another model, or of another artefact, is left out too.
+    Skips evaluations of other classifiers and of exported files, and those
+    with adversarial images of another model.
 
     Args:
-        paths: Files of `adt-evaluate`.
-        fingerprint: That of the classifier's file; None takes what says none.
+        paths: Result files of `adt-evaluate`.
+        fingerprint: Fingerprint of the classifier's file; None matches
+            evaluations without a fingerprint.
     """
-    chosen = []
+    evaluations = []
     for path in paths:
         values = evaluation_files.read(path)
         if values.get("source") or values.get("artifact"):
             continue
         if values.get("classifier") != fingerprint:
             print(
-                f"{path} is an evaluation of another classifier, so it is left "
-                "out. Measure this one again: adt-evaluate."
+                f"Skipped {path}, an evaluation of another classifier. To "
+                "measure this one, run adt-evaluate again."
             )
             continue
-        chosen.append(values)
-    return chosen
+        evaluations.append(values)
+    return evaluations

@@ -1,11 +1,12 @@
-"""`fit` with every batch split over the replicas of the trainer's strategy.
+"""`fit` with each batch split over the replicas of the trainer's strategy.
 
-distributed_fit.fit(trainer, batches, steps_per_epoch=100, epochs=3)
+fit_loop.fit(trainer, batches, steps_per_epoch=100, epochs=3)
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -24,15 +25,15 @@ def fit(
 ) -> keras.callbacks.History:
     """Calls `trainer.fit` with each batch split over the trainer's replicas.
 
-    Keras' `fit` cannot work with other processes. There a loop of our own
-    drives the same train_step and test_step, metrics and callbacks. Every
-    worker runs the callbacks that it is given: give those that write to the
-    chief alone.
+    Keras' `fit` does not support several processes. With several, a loop of
+    this module calls the same train_step, test_step, metrics and callbacks.
+    Each worker runs the callbacks that are passed to it; pass those that write
+    files to the chief only.
 
     Args:
-        trainer: Built and compiled in the scope of its strategy.
-        train: Endless batches of all replicas together.
-        validation_data: Such batches that end.
+        trainer: Trainer that was built and compiled in its strategy's scope.
+        train: Infinite data set of global batches.
+        validation_data: Finite data set of global batches, or None.
         **arguments: `steps_per_epoch`, `initial_epoch`, `epochs`, `callbacks`.
     """
     strategy = trainer.distribute_strategy
@@ -46,22 +47,27 @@ def fit(
         return _loop(trainer, train, validation_data, **arguments)
 
 
-def _keras_loop(trainer, train, validation_data, **arguments):
+def _keras_loop(
+    trainer: keras.Model,
+    train: tf.data.Dataset,
+    validation_data: tf.data.Dataset | None,
+    **arguments: Any,
+) -> keras.callbacks.History:
     return trainer.fit(
         train, validation_data=validation_data, shuffle=False, **arguments
     )
 
 
 def _loop(
-    trainer,
-    train,
-    validation_data,
+    trainer: keras.Model,
+    train: tf.data.Dataset,
+    validation_data: tf.data.Dataset | None,
     *,
-    steps_per_epoch,
-    initial_epoch=0,
-    epochs=1,
-    callbacks=None,
-):
+    steps_per_epoch: int,
+    initial_epoch: int = 0,
+    epochs: int = 1,
+    callbacks: list[keras.callbacks.Callback] | None = None,
+) -> keras.callbacks.History:
     strategy = trainer.distribute_strategy
     calls = keras.callbacks.CallbackList(
         callbacks,
@@ -103,34 +109,40 @@ def _loop(
 
 
 class _Steps:
-    """The trainer's steps as functions on all replicas, with one log of all.
+    """The trainer's steps as functions over all replicas, with common logs.
 
-    A callback that calls `trainer.make_train_function(force=True)`, as
-    `scale_epsilon` does, has them traced anew.
+    They are traced again when a callback calls
+    `trainer.make_train_function(force=True)`, as `scale_epsilon` does.
     """
 
     def __init__(self, trainer: keras.Model):
         self.trainer = trainer
         self.functions = {}
 
-    def train(self, batch):
+    def train(self, batch: Any) -> dict[str, float]:
         self.trainer.make_train_function()
         version = self.trainer.train_function
         return self._run("train", version, self.trainer.train_step, batch)
 
-    def test(self, batch):
+    def test(self, batch: Any) -> dict[str, float]:
         self.trainer.make_test_function()
         version = self.trainer.test_function
         return self._run("test", version, self.trainer.test_step, batch)
 
-    def _run(self, name, version, step, batch):
+    def _run(
+        self,
+        name: str,
+        version: Callable[..., Any],
+        step: Callable[..., Any],
+        batch: Any,
+    ) -> dict[str, float]:
         if self.functions.get(name, (None,))[0] is not version:
             self.functions[name] = (version, self._function(step))
         names, values = self.functions[name][1](batch)
         names = json.loads(names.numpy())
         return dict(zip(names, values.numpy().tolist(), strict=True))
 
-    def _function(self, step):
+    def _function(self, step: Callable[..., Any]) -> Callable[..., Any]:
         strategy = self.trainer.distribute_strategy
 
         @tf.function(reduce_retracing=True, autograph=False)
@@ -138,10 +150,10 @@ class _Steps:
             logs = {}
 
             def replica(batch):
-                found = step(batch)
-                logs["names"] = json.dumps(list(found))
+                results = step(batch)
+                logs["names"] = json.dumps(list(results))
                 values = tf.stack(
-                    [tf.cast(v, tf.float32) for v in found.values()]
+                    [tf.cast(v, tf.float32) for v in results.values()]
                 )
                 return replication.sum_over_replicas(values)
 

@@ -1,4 +1,4 @@
-"""Fields of a dataclass that are flags: their text, their types, their bounds.
+"""Dataclass fields that are flags, with help text, type and range.
 
     @dataclasses.dataclass(frozen=True)
     class Config:
@@ -10,7 +10,7 @@
     parse_flags(Config, ["--epochs=3"])       # {"epochs": 3}
     format_flags(Config(epochs=3))            # ["--epochs=3"]
 
-A type is one of those in `_TYPES`, or one of them and None.
+The annotation of a field is a key of `_TYPES`, optionally with `| None`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class _Type(NamedTuple):
-    """What the values of an annotation are.
+    """The type of a flag.
 
     Attributes:
-        words: The type as people say it.
-        parse: From the text of a flag to the value.
-        classes: Python classes of the values.
-        plain: From such a value to its plain Python form.
+        words: Name of the type in error messages.
+        parse: Converts the text of a flag to a value.
+        classes: Python classes that a value may have.
+        plain: Converts a value of these classes to a plain Python object.
     """
 
     words: str
@@ -68,18 +68,18 @@ def flag(
     choices: tuple[str, ...] = (),
     decides: bool = True,
 ) -> Any:
-    """Returns a field that is a flag.
+    """Returns a dataclass field that is a flag.
 
     Args:
-        default: Value where the flag is not given.
-        help: Line that --help shows.
-        at_least: Least value allowed.
-        above: Value that must be exceeded.
-        at_most: Largest value allowed.
-        below: Value that must not be reached.
-        choices: All values allowed.
-        decides: Whether the flag decides what a run computes. Where data lie
-            and when a run is saved does not.
+        default: Value if the flag is not given.
+        help: Text that --help shows.
+        at_least: Smallest allowed value.
+        above: Exclusive lower bound.
+        at_most: Largest allowed value.
+        below: Exclusive upper bound.
+        choices: Allowed values.
+        decides: Whether the flag affects the results of a run. The location of
+            the data and the times of checkpoints do not.
     """
     metadata = {
         "help": help,
@@ -94,23 +94,26 @@ def flag(
 
 
 def is_switch(field: dataclasses.Field) -> bool:
-    """Tells whether a flag is written --name or --noname."""
+    """Returns whether a flag is boolean, written --name or --noname."""
     return _type_name(field) == "bool"
 
 
 def check_fields(instance: Any) -> None:
-    """Checks all fields of a frozen dataclass; makes their values plain."""
+    """Checks all fields of a frozen dataclass, and makes their values plain."""
     for field in dataclasses.fields(instance):
         value = _checked(field, getattr(instance, field.name))
         object.__setattr__(instance, field.name, value)
 
 
 def parse_flags(cls: type, arguments: Iterable[str]) -> dict[str, Any]:
-    """Returns the values of flags by their names; of two, the later counts.
+    """Parses flags; if a flag occurs twice, the later one wins.
 
     Args:
-        cls: The dataclass.
+        cls: Dataclass of flags.
         arguments: Flags of the form --name=value, --name or --noname.
+
+    Returns:
+        A dictionary from the names of the flags to their values.
     """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     values = {}
@@ -119,7 +122,7 @@ def parse_flags(cls: type, arguments: Iterable[str]) -> dict[str, Any]:
         is_negative = name not in fields and not equals
         name = name.removeprefix("no") if is_negative else name
         if name not in fields or not argument.startswith("-"):
-            raise ValueError(f"{argument} is no flag of a training run.")
+            raise ValueError(f"{argument} is not a flag of a training run.")
         if equals:
             values[name] = _parsed(fields[name], text)
         elif is_switch(fields[name]):
@@ -134,11 +137,11 @@ def parse_flags(cls: type, arguments: Iterable[str]) -> dict[str, Any]:
 def format_flags(
     instance: Any, names: Iterable[str] | None = None
 ) -> list[str]:
-    """Returns the flags of all values but None, sorted by their names.
+    """Returns the flags of all values that are not None, sorted by name.
 
     Args:
-        instance: The dataclass's.
-        names: Fields to take; None for all.
+        instance: Instance of a dataclass of flags.
+        names: Names of fields; None for all.
     """
     if names is None:
         names = [field.name for field in dataclasses.fields(instance)]
@@ -172,7 +175,7 @@ def _parsed(field: dataclasses.Field, text: str) -> Any:
 
 
 def _checked(field: dataclasses.Field, value: Any) -> Any:
-    """Returns a value in its plain form, or says what it must be."""
+    """Returns a value as a plain Python object, or raises `ValueError`."""
     if value is None and field.type.endswith(" | None"):
         return None
     rules, bounds = _TYPES[_type_name(field)], field.metadata

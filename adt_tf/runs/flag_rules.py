@@ -1,4 +1,4 @@
-"""What the flags of a run must be together, each refusal in one line."""
+"""Rules on combinations of flags."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from adt_tf.runs import flag_fields
 
 
 def check(config: Any) -> None:
-    """Raises `ValueError` where two flags of a run do not go together.
+    """Raises `ValueError` if flags of a run cannot be combined.
 
     Args:
-        config: An `adt_tf.runs.config.Config` whose fields are checked each
-            for itself.
+        config: An `adt_tf.runs.config.Config` whose single fields have been
+            checked.
     """
     drops = list(config.drop_after)
     if drops != sorted(set(drops)) or min(drops, default=1) < 1:
         raise ValueError(
-            "--drop_after must be increasing numbers of epochs from 1 on, "
-            "as in 100,150. Received: "
+            "--drop_after must be increasing epochs of at least 1, as in "
+            "100,150. Received: "
             f"{flag_fields.format_value(config.drop_after)}"
         )
     for name in ("weights", "frozen_layers"):
         value = getattr(config, name)
         if value and not config.network.startswith("keras:"):
             raise ValueError(
-                f"--{name} is for networks of keras.applications, as in "
+                f"--{name} requires a network of keras.applications, as in "
                 f"--network=keras:MobileNetV2. Received: --{name}={value} "
                 f"with --network={config.network}"
             )
@@ -36,20 +36,20 @@ def check(config: Any) -> None:
     ):
         if getattr(config, ours) and not getattr(config, other):
             raise ValueError(
-                f"--{ours} needs --{other} as well, as in {example}. "
+                f"--{ours} requires --{other}, as in {example}. "
                 f"Received: --{ours}={getattr(config, ours)} alone"
             )
     if config.sample_temperature and config.outer_samples == 1:
         raise ValueError(
-            "--sample_temperature weighs several samples: give "
+            "--sample_temperature weights several samples, so it requires "
             "--outer_samples above 1. Received: "
             f"--sample_temperature={config.sample_temperature} with "
             "--outer_samples=1"
         )
     if config.drop_after and config.schedule != "steps":
         raise ValueError(
-            "--drop_after belongs to --schedule=steps: leave it empty, "
-            "--drop_after=. Received: --drop_after="
+            "--drop_after requires --schedule=steps. For another schedule "
+            "pass an empty list, --drop_after=. Received: --drop_after="
             f"{flag_fields.format_value(config.drop_after)} with "
             f"--schedule={config.schedule}"
         )
@@ -60,22 +60,22 @@ def check(config: Any) -> None:
         )
     if config.clip_norm and config.distribute != "none":
         raise ValueError(
-            "--clip_norm would clip each device's part of the gradient: "
-            "leave it out, or take --distribute=none. Received: "
+            "--clip_norm would clip the gradient of each device separately: "
+            "remove it, or use --distribute=none. Received: "
             f"--clip_norm={config.clip_norm:g} with "
             f"--distribute={config.distribute}"
         )
     own = config.network_file or config.network.startswith("keras:")
     if config.activation is not None and own:
         raise ValueError(
-            "--activation is for networks of adt_tf by name, such as "
-            "wrn-10-1. Received: "
+            "--activation requires a network of adt_tf, such as wrn-10-1. "
+            "Received: "
             f"--activation={config.activation} with --network={config.network}"
         )
     if config.architecture is not None and not config.network_file:
         raise ValueError(
-            "--architecture is that of weights in a file: give the file "
-            "too, as in --network=weights.pt. Received: "
+            "--architecture requires a file of weights, as in "
+            "--network=weights.pt. Received: "
             f"--architecture={config.architecture} with "
             f"--network={config.network}"
         )
@@ -89,12 +89,12 @@ def check(config: Any) -> None:
         )
     if config.keep_best and not config.validation_examples:
         raise ValueError(
-            "--keep_best chooses by a part held out of the training set: "
-            "say how large, as in --validation_examples=1000."
+            "--keep_best requires validation examples: set their number, as "
+            "in --validation_examples=1000."
         )
     if config.distribute == "multiworker" and config.on_nonfinite != "stop":
         raise ValueError(
-            "--on_nonfinite=rollback needs all devices in one process: "
+            "--on_nonfinite=rollback requires all devices in one process: "
             "with --distribute=multiworker use --on_nonfinite=stop."
         )
     if (
@@ -102,7 +102,7 @@ def check(config: Any) -> None:
         and config.precision == "mixed_float16"
     ):
         raise ValueError(
-            "--search_precision=bfloat16 does not go with "
-            "--precision=mixed_float16: use mixed_bfloat16, or leave one of "
-            "them at float32."
+            "--search_precision=bfloat16 cannot be combined with "
+            "--precision=mixed_float16: use mixed_bfloat16, or set one of them "
+            "to float32."
         )

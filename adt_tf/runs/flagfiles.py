@@ -1,17 +1,18 @@
-"""Flagfiles: where they lie, and the flags that they stand for.
+"""Finds flagfiles, and replaces --flagfile by the flags of the file.
 
     expand(["--flagfile=digits/adt_exp", "--epochs=1"])
     # ["--momentum=0.9", ..., "--method=adt_exp", "--epochs=1"]
 
-A flagfile has one flag a line; lines that begin with # or // are comments. It
-may name others, whose flags then stand in that place. Later flags win.
+A flagfile has one flag on each line. Lines that begin with # or // are
+comments. A flagfile may include others with --flagfile. Later flags win.
 
-Those in a folder recipes set choices of several methods at once: of theirs, the
-flags that the method of the run does not take are left out, and named.
+A recipe is a flagfile in a folder named `recipes`. It sets flags for several
+methods; flags that the method of the run does not accept are dropped, with a
+message.
 
-A file is looked for as it is named, then beside the file that names it, then
-among those that come with the package. There its short name is enough:
-digits/adt_exp is flags/digits/adt_exp.flags.
+A file is searched for under its name, then beside the file that includes it,
+then among the flagfiles of the package, where the short name digits/adt_exp
+stands for flags/digits/adt_exp.flags.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from typing import NamedTuple
 from adt_tf import files
 from adt_tf.runs import method_flags
 
-#: The flagfiles that come with the package.
+#: Directory of the package's own flagfiles.
 SHIPPED = pathlib.Path(__file__).parents[1] / "flags"
 _FLAGFILE = ("--flagfile", "-flagfile")
 _RECIPES = "recipes"
-# What a file must not decide, since it may have come from anywhere.
+# Flags that are ignored in files, which may come from an untrusted source.
 _COMMAND_LINE_ONLY = ("download", "nodownload")
 
 
 class _Flag(NamedTuple):
-    """A flag, with the file and the recipe that have set it, if any has."""
+    """A flag, with the file and the recipe that set it, or None."""
 
     text: str
     recipe: str | None = None
@@ -41,23 +42,23 @@ class _Flag(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name, as --name=value has it."""
+        """The name in --name=value."""
         return self.text.partition("=")[0].lstrip("-")
 
 
 def expand(
     arguments: Sequence[str], *, say: Callable[[str], None] = print
 ) -> list[str]:
-    """Puts the flags of flagfiles in the place of the flags that name them.
+    """Replaces each --flagfile by the flags of the file.
 
-    Whether data are downloaded is for the command line to say: a flagfile may
-    hold --download, as the flags.txt of a run does, but it does not count. A
-    network that is a Python function must be named there as well: a flagfile
-    that names one is refused, unless the command line gives --network after it.
+    Only the command line can request a download: --download in a flagfile,
+    such as the flags.txt of a run, is ignored. Only the command line can name
+    a Python function as the network: a flagfile that names one is refused,
+    unless --network follows it on the command line.
 
     Args:
-        arguments: Flags as on a command line, without the program's name.
-        say: Gets a line that names what was left out of a recipe.
+        arguments: Arguments of a command line, without the program's name.
+        say: Function that receives a message about flags that were dropped.
     """
     flags, rest = [], list(arguments)
     while rest and rest[0] != "--":
@@ -76,7 +77,7 @@ def expand(
 
 
 def names_code(network: str) -> bool:
-    """Tells whether --network is a function, as in package.module:function.
+    """Returns whether --network is a function, as in package.module:function.
 
     >>> names_code("mine.networks:tiny"), names_code("keras:MobileNetV2")
     (True, False)
@@ -86,20 +87,20 @@ def names_code(network: str) -> bool:
 
 
 def _check_code(flags: Sequence[_Flag]) -> None:
-    """Refuses Python code that is named by a file: it may be anybody's."""
+    """Refuses Python code named in a file, which may be untrusted."""
     networks = [flag for flag in flags if flag.name == "network"]
     for flag in networks[-1:]:
         value = flag.text.partition("=")[2]
         if flag.file is not None and names_code(value):
             raise ValueError(
-                f"{flag.file} names Python code to run, {value}, which only "
-                "the command line may do. If you trust it, give the same "
-                f"there, after --flagfile: --network={value}"
+                f"{flag.file} names Python code to run, {value}, which is "
+                "allowed on the command line only. If you trust it, add "
+                f"--network={value} after --flagfile."
             )
 
 
 def read(path: pathlib.Path) -> list[str]:
-    """Returns the flags of a file and of those that it names."""
+    """Returns the flags of a file and of the files that it includes."""
     return [flag.text for flag in _read(path)]
 
 
@@ -108,17 +109,17 @@ def _read(
     inside: tuple[pathlib.Path, ...] = (),
     recipe: str | None = None,
 ) -> list[_Flag]:
-    """Returns the flags of a file and of those that it names.
+    """Returns the flags of a file and of the files that it includes.
 
     Args:
-        path: The file.
-        inside: The files that have led to it, the first one first.
-        recipe: The recipe among them.
+        path: Path of the file.
+        inside: Chain of the files that include it, outermost first.
+        recipe: Name of the recipe in this chain, or None.
     """
     path = path.resolve()
     if path in inside:
         chain = " -> ".join(str(file) for file in (*inside, path))
-        raise ValueError(f"These flagfiles name each other: {chain}")
+        raise ValueError(f"These flagfiles include each other: {chain}")
     if recipe is None and path.parent.name == _RECIPES:
         recipe = f"{_RECIPES}/{path.stem}"
     flags = []
@@ -133,12 +134,12 @@ def _read(
 
 
 def _fitting(flags: list[_Flag], say: Callable[[str], None]) -> list[_Flag]:
-    """Leaves out what a recipe sets and the method of the run does not take."""
+    """Drops the flags of recipes that the method of the run does not accept."""
     method = method_flags.DEFAULT_METHOD
     for index, flag in enumerate(flags):
         if flag.name == "method":
             _, equals, value = flag.text.partition("=")
-            # --method NAME, as absl takes it, is two arguments.
+            # absl also accepts two arguments, --method NAME.
             after = flags[index + 1 : index + 2]
             method = value if equals or not after else after[0].text
     unfit = [
@@ -149,29 +150,30 @@ def _fitting(flags: list[_Flag], say: Callable[[str], None]) -> list[_Flag]:
     for recipe in dict.fromkeys(flag.recipe for flag in unfit):
         left_out = [flag.text for flag in unfit if flag.recipe == recipe]
         say(
-            f"{recipe}: {method} does not take {', '.join(left_out)}, left out."
+            f"{recipe}: dropped {', '.join(left_out)}, which {method} does not "
+            "accept."
         )
     return [flag for flag in flags if flag not in unfit]
 
 
 def read_lines(path: pathlib.Path) -> list[str]:
-    """Returns the lines of a flagfile that are no comments."""
+    """Returns the lines of a flagfile that are not comments."""
     try:
         text = files.read_text(path)
     except OSError as error:
         raise ValueError(f"Cannot read the flagfile {path}: {error}") from error
-    # Editors of Windows begin a file with the mark of its byte order.
+    # Some editors begin a file with a byte order mark.
     text = text.removeprefix("\ufeff")
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith(("#", "//"))]
 
 
 def find(name: str, *, beside: pathlib.Path | None = None) -> pathlib.Path:
-    """Returns the flagfile of a name.
+    """Returns the path of a flagfile.
 
     Args:
-        name: A path, or the short name of a file that comes with the package.
-        beside: The file that names it, if one does.
+        name: Path, or short name of a flagfile of the package.
+        beside: File that includes this one, or None.
 
     Example:
 
@@ -189,14 +191,14 @@ def find(name: str, *, beside: pathlib.Path | None = None) -> pathlib.Path:
         for file in (place, place.with_name(f"{place.name}.flags")):
             if file.is_file():
                 return file
-    named_in = f", which {beside} names" if beside else ""
+    named_in = f", which {beside} includes" if beside else ""
     raise ValueError(
         f"There is no flagfile {name}{named_in}. Give the path of a file, or "
-        "the name of one that comes with adt_tf, such as digits/adt_exp."
+        "the name of a flagfile of adt_tf, such as digits/adt_exp."
     )
 
 
 def _named(argument: str) -> str | None:
-    """Returns the file that a flag names, or None for any other flag."""
+    """Returns the file of a --flagfile, or None for any other flag."""
     flag, _, name = argument.partition("=")
     return name if flag in _FLAGFILE else None

@@ -1,4 +1,4 @@
-"""The data, the threat model and the classifier that flags name.
+"""Loads the data, the threat model and the classifier that flags name.
 
 test = load_test_data(config)
 threat_model(config)                          # L2(0.5)
@@ -33,11 +33,11 @@ def load_classifier(
 
     Args:
         path: Workdir, file or directory.
-        architecture: Name of the architecture of weights, or None where their
-            names tell it.
-        like: Examples whose shape and classes are the classifier's, or None
-            for those of the file or the architecture.
-        probabilities: Whether the model gives probabilities, not logits.
+        architecture: Name of the architecture of weights; None if the names
+            of the weights identify it.
+        like: Examples with the image shape and classes of the classifier;
+            None takes them from the file or the architecture.
+        probabilities: Whether the model returns probabilities, not logits.
     """
     workdir = Workdir(path)
     if workdir.is_run:
@@ -56,14 +56,14 @@ def start_network(
     train: data.ImageData,
     build: Callable[..., keras.Model] | None = None,
 ) -> keras.Model:
-    """Returns the classifier that a run starts from.
+    """Returns the initial classifier of a run.
 
     Args:
-        config: The run's configuration; --network names an architecture,
-            whose weights the seed gives, a file, or a function.
-        train: The training set.
-        build: That function. It is not looked up here, since a configuration
-            may have come from anywhere.
+        config: Configuration of the run. Its --network is an architecture, a
+            file or a function.
+        train: Training set.
+        build: The function, if --network is one. It is not looked up here,
+            since a configuration may come from an untrusted source.
     """
     size = {"input_shape": train.input_shape, "num_classes": train.num_classes}
     name = config.network_function or config.network_file
@@ -76,8 +76,8 @@ def start_network(
         )
     if config.precision != "float32":
         raise ValueError(
-            "A network from a file or function keeps its precision: leave "
-            f"--precision at float32. Received: --precision={config.precision} "
+            "A network from a file or a function keeps its precision: use "
+            f"--precision=float32. Received: --precision={config.precision} "
             f"with --network={name}"
         )
     if config.network_file is not None:
@@ -86,20 +86,20 @@ def start_network(
         classifier = own_functions.build(build, **size, seed=config.seed)
     else:
         raise ValueError(
-            f"--network={name} is Python code, which only the command line of "
-            "adt-train runs. In Python give the function itself: "
+            f"--network={name} is Python code, which runs only if it is named "
+            "on the command line of adt-train. From Python pass the function: "
             "`Experiment.from_config(config, build_network=function)`."
         )
     if not isinstance(classifier, keras.Model):
         raise ValueError(
-            f"--network={name} is a SavedModel, which cannot be trained. Give "
-            "a .keras file, or weights."
+            f"--network={name} is a SavedModel, which cannot be trained. Use "
+            "a .keras file or a file of weights."
         )
     shapes = (None, *train.input_shape), (None, train.num_classes)
     if (classifier.input_shape, classifier.output_shape) != shapes:
         raise ValueError(
-            f"--network={name} must take images {train.input_shape} and give "
-            f"{train.num_classes} logits, as {train.name} needs. Received: "
+            f"--network={name} must take images {train.input_shape} and return "
+            f"{train.num_classes} logits, as {train.name} requires. Received: "
             f"images {tuple(classifier.input_shape[1:])} and outputs "
             f"{tuple(classifier.output_shape[1:])}"
         )
@@ -107,19 +107,19 @@ def start_network(
 
 
 def threat_model(config: Config) -> threat_models.ThreatModel:
-    """Returns the ball that a configuration's attacks stay in."""
+    """Returns the threat model of a configuration."""
     return threat_models.from_norm(config.norm, config.epsilon)
 
 
 def load_data(
     config: Config, split: str, num_examples: int | None = None
 ) -> data.ImageData:
-    """Opens a split of the data set that a configuration names.
+    """Loads a split of the data set of a configuration.
 
     Args:
-        config: The experiment's configuration.
+        config: Configuration of the experiment.
         split: "train", "validation" or "test".
-        num_examples: Number of examples to take from its start; None for all.
+        num_examples: Number of examples, from the start; None for all.
     """
     return data.load(
         config.dataset,
@@ -150,13 +150,13 @@ def load_extra_data(
 def load_test_data(
     config: Config, num_examples: int | None = None
 ) -> data.ImageData:
-    """Loads the test split, and prints where it is but a part of a file."""
+    """Loads the test split; prints a note if it is a part of a file."""
     test = load_data(config, "test", num_examples)
     share = data.test_share(config.dataset)
     if share:
         print(
             f"{config.dataset} has no test split, so {share[0]} of its "
-            f"{share[1]} examples are taken for it; saved as x_test and "
-            "y_test all of them are."
+            f"{share[1]} examples are used as test split. To use all of them, "
+            "save them as x_test and y_test."
         )
     return test

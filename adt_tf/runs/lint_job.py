@@ -1,4 +1,4 @@
-"""The findings of lint on disk: what adt-lint writes."""
+"""Reads and writes lint.json, the results of adt-lint."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SCHEMA = {
 
 
 def checked_output(path: str | os.PathLike) -> pathlib.Path:
-    """Returns the path; refuses a file that holds something else."""
+    """Returns the path, or raises if it is a file of another kind."""
     path = pathlib.Path(path)
     if files.is_taken(path):
         try:
             read_json(path, _SCHEMA)
         except ValueError as error:
             raise ValueError(
-                f"{path} is there and holds no findings of lint, so it is not "
+                f"{path} exists and was not written by adt-lint, so it is not "
                 "overwritten. Move it away, or choose another --output."
             ) from error
     return path
@@ -48,24 +48,24 @@ def write(
     *,
     classifier: str | None = None,
 ) -> None:
-    """Writes findings.
+    """Writes the results of lint.
 
     Args:
-        report: The findings.
-        path: File to write.
-        classifier: Fingerprint of the run's classifier, if it is one's.
+        report: Results of lint.
+        path: Path of the file.
+        classifier: Fingerprint of the classifier of a run, or None.
     """
     write_json(path, {**report.to_dict(), "classifier": classifier})
 
 
 def read(path: pathlib.Path) -> dict[str, Any] | None:
-    """Reads findings; returns None without a file."""
+    """Reads the results of lint; returns None if the file does not exist."""
     if not path.exists():
         return None
     try:
         return read_json(path, _SCHEMA)
     except ValueError as error:
         raise ValueError(
-            f"{str(error).rstrip('.')}. This is not what adt-lint writes: run "
-            f"it again, with --workdir={path.parent}"
+            f"{str(error).rstrip('.')}. adt-lint did not write this file: run "
+            f"adt-lint --workdir={path.parent} again."
         ) from error

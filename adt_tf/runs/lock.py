@@ -1,8 +1,8 @@
-"""Locks between processes, which the system lets go of however they end.
+"""Locks between processes, which the system releases when a process ends.
 
-with held(path):                     # refuses if another process holds it
+with held(path):                     # raises if another process holds it
     ...
-with held(directory, seconds=60):    # or waits for it
+with held(directory, seconds=60):    # waits up to a minute for it
     ...
 """
 
@@ -17,26 +17,26 @@ from collections.abc import Iterator
 
 try:
     import fcntl
-except ImportError:  # not a Unix: there two processes are not told apart
+except ImportError:  # Systems other than Unix run without locks.
     fcntl = None
 
 _SECONDS_BETWEEN_TRIES = 0.05
 
 
 class Locked(ValueError):
-    """Another process holds the lock."""
+    """Signals that another process holds the lock."""
 
 
 @contextlib.contextmanager
 def held(path: pathlib.Path, *, seconds: float = 0.0) -> Iterator[None]:
-    """Holds the lock of a file or a directory inside the block.
+    """Holds the lock of a file or a directory during the block.
 
-    Where the file system has no locks, the block is run without.
+    If the file system has no locks, the block runs without one.
 
     Args:
-        path: Directory, or file, which is made if it is not there.
-        seconds: How long to wait for another process before `Locked` is
-            raised.
+        path: Directory, or file. A file is created if it does not exist.
+        seconds: Number of seconds to wait for another process before `Locked`
+            is raised.
     """
     if fcntl is None:
         yield
@@ -51,7 +51,8 @@ def held(path: pathlib.Path, *, seconds: float = 0.0) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise Locked(
                     f"Another process holds the lock of {path}, so nothing "
-                    "was changed. Repeat the command when that one has ended."
+                    "was changed. Repeat the command when that process has "
+                    "ended."
                 )
             time.sleep(_SECONDS_BETWEEN_TRIES)
         yield
@@ -60,7 +61,7 @@ def held(path: pathlib.Path, *, seconds: float = 0.0) -> Iterator[None]:
 
 
 def _take(descriptor: int) -> bool:
-    """Whether no other process holds the lock."""
+    """Takes the lock; returns False if another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

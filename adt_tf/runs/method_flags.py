@@ -1,15 +1,15 @@
-"""Which flags the training methods take, known without TensorFlow.
+"""Lists the flags that each training method accepts, without TensorFlow.
 
     takes("at_pgd", "num_steps")          # True
     takes("at_pgd", "num_samples")        # False: `methods.get` refuses it
 
-A recipe sets flags for many methods at once. Those that the chosen method does
-not take are left out of it; on a command line they are refused.
+A recipe sets flags for many methods. Flags that the method does not accept are
+dropped from a recipe, and refused on a command line.
 """
 
 from __future__ import annotations
 
-#: The method of a run that names none.
+#: Default of --method.
 DEFAULT_METHOD = "adt_exp"
 
 _STEPS = ("num_steps", "step_size", "search_precision")
@@ -46,15 +46,15 @@ _TAKEN = {
         "beta",
     ),
 }
-#: All flags that are arguments of some method.
+#: All flags that are arguments of a method.
 METHOD_FLAGS = ("epsilon", *dict.fromkeys(sum(_TAKEN.values(), ())))
 
 
 def takes(method: str, flag: str) -> bool:
-    """Says whether a method takes a flag.
+    """Returns whether a method accepts a flag.
 
-    A flag that is no method's argument, such as --epochs, goes with all of
-    them, and so does every flag with a method that does not exist.
+    The result is True for flags that are not arguments of a method, such as
+    --epochs, and for methods that do not exist.
     """
     if flag == "epsilon" or flag not in METHOD_FLAGS or method not in _TAKEN:
         return True

@@ -1,4 +1,4 @@
-"""The metrics of each epoch, as Keras' CSVLogger writes them."""
+"""Reads and cuts metrics.csv, which Keras' CSVLogger writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from adt_tf import files
 
 
 def read(path: pathlib.Path) -> dict[str, list[float]]:
-    """Returns for each column a number an epoch; none without a file.
+    """Returns the values of each column, one for each epoch.
 
-    NaN stands where there is no number: Keras writes NA.
+    Entries that are not numbers, such as Keras' NA, become NaN. The result is
+    empty if the file does not exist.
     """
     if not path.exists():
         return {}
@@ -20,7 +21,7 @@ def read(path: pathlib.Path) -> dict[str, list[float]]:
     try:
         rows = list(csv.DictReader(lines, strict=True))
     except csv.Error as error:
-        raise ValueError(f"{path} is no CSV file: {error}") from error
+        raise ValueError(f"{path} is not a CSV file: {error}") from error
     names = [name for name in (rows[0] if rows else ()) if name]
     return {name: [_number(row[name]) for row in rows] for name in names}
 
@@ -33,19 +34,19 @@ def _number(text: str | None) -> float:
 
 
 def drop_epochs(path: pathlib.Path, epoch: int) -> None:
-    """Drops what a killed run has logged of epochs that are run again.
+    """Drops the rows of epochs that a resumed run repeats.
 
-    What stays is as it was, byte for byte. The last line may have been cut
-    off, by a full disk or a kill.
+    The remaining bytes are unchanged. An incomplete last line, left by a full
+    disk or a killed process, is dropped too.
 
     Args:
-        path: The file; it may not be there.
-        epoch: First epoch that is run again, counted from 0.
+        path: Path of the file; it need not exist.
+        epoch: First epoch to repeat, counted from 0.
     """
     if not path.exists():
         return
     header, *rows = files.read_bytes(path).splitlines(keepends=True) or [b""]
-    kept = []
+    remaining_rows = []
     for row in rows:
         number = row.split(b",")[0]
         if not row.endswith(b"\n"):
@@ -56,5 +57,7 @@ def drop_epochs(path: pathlib.Path, epoch: int) -> None:
                 f"{number.decode(errors='replace')!r:.80}; move the file away."
             )
         if int(number) < epoch:
-            kept.append(row)
-    files.write_bytes(path, b"".join([header, *kept]) if kept else b"")
+            remaining_rows.append(row)
+    files.write_bytes(
+        path, b"".join([header, *remaining_rows]) if remaining_rows else b""
+    )

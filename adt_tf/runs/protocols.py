@@ -1,11 +1,10 @@
-"""Named ways to measure a classifier: the flagfiles in flags/protocols.
+"""Evaluation protocols: the flagfiles in flags/protocols.
 
     names()                  # ["autoattack", "distributional", "paper", ...]
     read("paper")            # ["--attacks=fgsm,pgd-20,...", "--independent"]
     attacks_of("paper")      # ["fgsm", "pgd-20", ...]
 
-They are found as all flagfiles are, so that a local flags/protocols/mine.flags
-is the protocol "mine".
+Local flagfiles count too: flags/protocols/mine.flags is the protocol "mine".
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _FOLDER = pathlib.Path("flags", "protocols")
 
 
 def names() -> list[str]:
-    """Returns the names of all protocols, local ones among them."""
+    """Returns the names of all protocols, including local ones."""
     folders = (_FOLDER, flagfiles.SHIPPED / _FOLDER.name)
     paths = [path for folder in folders for path in folder.glob("*.flags")]
     return sorted({path.stem for path in paths})
@@ -35,7 +34,7 @@ def read(name: str) -> list[str]:
 
 
 def attacks_of(name: str) -> list[str]:
-    """Returns the attacks of a protocol, by their names.
+    """Returns the names of the attacks of a protocol.
 
     Example:
 

@@ -1,6 +1,6 @@
-"""Which code, data and files a result comes from.
+"""Records the code, the data and the files that a run was made from.
 
-record("build/run/provenance.json", train_data)   # what train.py does
+record("build/run/provenance.json", train_data)   # at each start of a run
 versions()["tensorflow"], commit(), fingerprint(path), written_at(path)
 """
 
@@ -62,15 +62,15 @@ def record(
     *,
     network_file: dict[str, str] | None = None,
 ) -> None:
-    """Adds when, with which code and on which data a training (re)starts.
+    """Appends the time, code and data of a start of a run to the file.
 
     Args:
-        path: The file.
+        path: Path of the file.
         train_data: Training set of this start.
         validation_data: Validation set of this start, or None.
         extra_data: Extra training data of this start, or None.
-        network_file: What `network_file` says of the file that the network
-            comes from, or None.
+        network_file: Result of `network_file` for the initial network, or
+            None.
     """
     path = pathlib.Path(path)
     entry = {
@@ -88,10 +88,10 @@ def check_data(
     validation_data: ImageData | None = None,
     extra_data: ImageData | None = None,
 ) -> None:
-    """Raises `ValueError` where an earlier start was on other data.
+    """Raises `ValueError` if an earlier start used other data.
 
     Args:
-        path: The file that `record` writes; it may not be there.
+        path: Path of the file that `record` writes; it need not exist.
         train_data: Training set of this start.
         validation_data: Validation set of this start, or None.
         extra_data: Extra training data of this start, or None.
@@ -108,8 +108,8 @@ def check_data(
                 raise ValueError(
                     f"The run in {pathlib.Path(path).parent} was started on "
                     f"other {_NAMES[name]} data: {_fingerprint(before)} then, "
-                    f"{_fingerprint(now)} now, so nothing was changed. Put "
-                    "the data of then back, or choose another --workdir."
+                    f"{_fingerprint(now)} now, so nothing was changed. "
+                    "Restore the old data, or choose another --workdir."
                 )
 
 
@@ -117,7 +117,10 @@ def network_file(path: str | None) -> dict[str, str] | None:
     """Returns the name and the fingerprint of a file of weights.
 
     Args:
-        path: The file; None, or a path without a file, gives None.
+        path: Path of the file.
+
+    Returns:
+        A dictionary, or None if the path is None or is not a file.
     """
     if path is None or not pathlib.Path(path).is_file():
         return None
@@ -130,11 +133,11 @@ def network_file(path: str | None) -> dict[str, str] | None:
 def check_network_file(
     path: str | pathlib.Path, now: dict[str, str] | None
 ) -> None:
-    """Raises `ValueError` where an earlier start was from other weights.
+    """Raises `ValueError` if an earlier start used other initial weights.
 
     Args:
-        path: The file that `record` writes; it may not be there.
-        now: What `network_file` says of the file of this start.
+        path: Path of the file that `record` writes; it need not exist.
+        now: Result of `network_file` for this start.
     """
     for entry in read(path):
         before = entry.get("network_file")
@@ -143,7 +146,7 @@ def check_network_file(
                 f"The run in {pathlib.Path(path).parent} was started from "
                 f"other weights: {before['name']} with SHA-256 "
                 f"{before['sha256']} then, {now['sha256']} now, so nothing "
-                "was changed. Put the file of then back, or choose another "
+                "was changed. Restore the old file, or choose another "
                 "--workdir."
             )
 
@@ -164,28 +167,31 @@ def _fingerprint(described: dict[str, Any]) -> str:
 
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
-    """Reads what `record` wrote: an entry a start, none without a file."""
+    """Returns the entries that `record` wrote, one for each start.
+
+    The list is empty if the file does not exist.
+    """
     path = pathlib.Path(path)
     if not path.exists():
         return []
     try:
         values = read_json(path)
-        if isinstance(values, list):  # as version 0.1.0 wrote it
+        if isinstance(values, list):  # Format of version 0.1.0.
             values = {"starts": values}
         check(values, {"starts": [_START]}, path=path)
     except ValueError as error:
         raise ValueError(
-            f"{error}. This is not what adt-train writes: delete the file, and "
-            "a result only loses the record of its origin."
+            f"{error}. adt-train did not write this file. You can delete it; "
+            "only the record of the run's origin is lost."
         ) from error
     return values["starts"]
 
 
 def describe(examples: ImageData) -> dict[str, Any]:
-    """The size of a data set, and a fingerprint of all its images and labels.
+    """Returns the size of a data set, and a hash of its images and labels.
 
-    Of images that come from files it is the files that count, which are read
-    one by one, whether the images are in memory or not.
+    If the images come from files, the hash is that of the files, whether the
+    images are in memory or not.
 
     >>> import numpy as np
     >>> mine = ImageData(np.zeros([4, 8, 8, 1]), np.array([0, 1, 1, 0]), 2, "m")
@@ -208,35 +214,39 @@ def describe(examples: ImageData) -> dict[str, Any]:
 
 
 def written_at(path: pathlib.Path) -> str:
-    """When a file was last written, in UTC."""
+    """Returns the time when a file was last written, in UTC."""
     if not path.exists():
         return "unknown"
     try:
         time = datetime.datetime.fromtimestamp(
             path.stat().st_mtime, datetime.timezone.utc
         )
-    except (OverflowError, ValueError):  # beyond the year 9999
+    except (OverflowError, ValueError):  # The year is above 9999.
         return "unknown"
     return time.strftime(_TIME)
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, of the packages and of this code."""
-    found = {"Python": platform.python_version()}
+    """Returns the versions of Python, of the packages and of this code."""
+    numbers = {"Python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            numbers[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return {**found, "git commit": commit(), "platform": platform.platform()}
+            numbers[name] = "unknown"
+    return {**numbers, "git commit": commit(), "platform": platform.platform()}
 
 
 def commit(root: pathlib.Path = _ROOT) -> str:
-    """Returns the commit of this code, "-dirty" where it was changed since."""
-    # An installed package may lie inside somebody else's repository.
+    """Returns the commit of this code, with "-dirty" if it has changed since.
+
+    Args:
+        root: Root of the repository.
+    """
+    # An installed package may lie inside another repository.
     if not (root / ".git").exists():
         return "unknown"
-    # Variables such as GIT_DIR would name another repository.
+    # Variables such as GIT_DIR could select another repository.
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -244,7 +254,7 @@ def commit(root: pathlib.Path = _ROOT) -> str:
     }
     try:
         done = subprocess.run(
-            # No program that the repository's configuration names is run.
+            # Do not run a program that the repository's configuration names.
             ["git", "-c", "core.fsmonitor=", "--no-optional-locks"]
             + ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
             cwd=root,

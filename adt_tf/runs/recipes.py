@@ -1,4 +1,4 @@
-"""The parts of a trainer that flags name: method, loss, step, optimiser."""
+"""Builds the parts of a trainer from flags: method, outer step, optimiser."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from adt_tf.training.outer_steps import AWP
 def method(
     config: Config, train_data: data.ImageData, threat_model: ThreatModel
 ) -> Method:
-    """Returns the training method, with smoothed labels and weighted samples.
+    """Returns the training method, with label smoothing and sample weights.
 
     Args:
-        config: The run's configuration.
-        train_data: The training set.
-        threat_model: Ball that the attack stays in.
+        config: Configuration of the run.
+        train_data: Training set.
+        threat_model: Threat model of the attack.
     """
     arguments = {**config.method_arguments(), "epsilon": threat_model}
     smoothing = config.label_smoothing
-    taken = methods.arguments(config.method)
+    accepted = methods.arguments(config.method)
     for name, value in (
         ("input_shape", train_data.input_shape),
         ("seed", config.seed),
         ("label_smoothing", smoothing),
     ):
-        if name in taken and value is not None:
+        if name in accepted and value is not None:
             arguments[name] = value
-    made = methods.get(config.method, **arguments)
-    loss = made.loss
-    if smoothing is not None and "label_smoothing" not in taken:
+    plain_method = methods.get(config.method, **arguments)
+    loss = plain_method.loss
+    if smoothing is not None and "label_smoothing" not in accepted:
         loss = losses.smoothed(loss, smoothing)
     if config.sample_temperature is not None:
         loss = losses.weighted(loss, config.sample_temperature)
-    return made._replace(loss=loss)
+    return plain_method._replace(loss=loss)
 
 
 def outer_step(config: Config, steps_per_epoch: int) -> AWP | None:
-    """Returns the weight perturbation, or None for the plain descent."""
+    """Returns the weight perturbation, or None for plain gradient descent."""
     if not config.awp_size:
         return None
     return AWP(
@@ -54,7 +54,7 @@ def outer_step(config: Config, steps_per_epoch: int) -> AWP | None:
 
 
 def average(config: Config) -> WeightAverage | None:
-    """Returns the average of the weights, or None."""
+    """Returns the moving average of the weights, or None."""
     if config.ema_momentum is None:
         return None
     return WeightAverage(config.ema_momentum)

@@ -1,16 +1,16 @@
 """Training on several devices or machines, by tf.distribute.
 
-    strategy = distribution.get("multiworker")      # TF_CONFIG says with whom
+    strategy = strategies.get("multiworker")        # workers of TF_CONFIG
     with strategy.scope():
-        trainer = ...                               # built and compiled here
-    distributed_fit.fit(trainer, batches, steps_per_epoch=100, epochs=3)
+        trainer = ...                               # build and compile here
+    fit_loop.fit(trainer, batches, steps_per_epoch=100, epochs=3)
 
-Every replica solves the inner problem of its part of the batch alone; what
-they share is the sum of the weights' gradients and, in the outer step, the
+Each replica solves the inner maximisation for its part of the batch alone. The
+replicas share the sum of the weight gradients and, in the outer step, the
 statistics of batch normalisation. The noise of an image is a function of
-(seed, step, image), wherever it is drawn, so the result is that of one device
-with the whole batch, to rounding. (Feature scattering couples the images of a
-batch: there it is those of a replica that are coupled.)
+(seed, step, image), so the result equals that of one device with the whole
+batch, up to rounding. Feature scattering is an exception: it couples the images
+of a batch, here only those of one replica.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _EXAMPLE = (
     '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
-
-
-# What collective operations raise when a worker is gone.
+# Errors of collective operations when a worker is lost.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -45,12 +43,12 @@ _LOST = (
 
 
 def get(name: str) -> tf.distribute.Strategy:
-    """Returns the strategy of a name, as flags give it.
+    """Returns the strategy for a value of --distribute.
 
     Args:
-        name: `"none"`; `"mirrored"`, all GPUs of this machine (or all its
-            logical CPU devices); `"multiworker"`, all machines of `TF_CONFIG`.
-            The last one must be made before TensorFlow does anything else.
+        name: `"none"`; `"mirrored"` for all GPUs of this machine (or all its
+            logical CPU devices); `"multiworker"` for all machines of
+            `TF_CONFIG`, which must be called before any TensorFlow op.
     """
     arguments.one_of(STRATEGIES, name=name)
     if name == "none":
@@ -65,11 +63,11 @@ def get(name: str) -> tf.distribute.Strategy:
 
 
 def _check_tf_config(text: str | None) -> None:
-    wanted = f"Set it on each machine with its own index, as in {_EXAMPLE}"
+    advice = f"Set it on each machine with its own index, as in {_EXAMPLE}"
     if not text:
         raise ValueError(
             "Several workers need the environment variable TF_CONFIG, which "
-            f"is not set. {wanted}"
+            f"is not set. {advice}"
         )
     try:
         config = json.loads(text)
@@ -82,13 +80,14 @@ def _check_tf_config(text: str | None) -> None:
         fits = False
     if not fits:
         raise ValueError(
-            "The environment variable TF_CONFIG must be JSON that names the "
-            f"workers and which of them this is. {wanted} Received: {text}"
+            "The environment variable TF_CONFIG must be JSON with the "
+            "addresses of the workers and the index of this one. "
+            f"{advice} Received: {text}"
         )
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files."""
+    """Returns whether this process is the one that writes files."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.task_type:
         return True
@@ -99,14 +98,19 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def is_multiworker(strategy: tf.distribute.Strategy) -> bool:
-    """Whether other processes take part."""
+    """Returns whether several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def check_divisible(
     strategy: tf.distribute.Strategy, **numbers: int | None
 ) -> None:
-    """Raises where a number of examples does not fit the replicas."""
+    """Raises if a number of examples is not a multiple of the replicas.
+
+    Args:
+        strategy: Strategy of the trainer.
+        **numbers: Numbers of examples, by the names of their flags.
+    """
     replicas = strategy.num_replicas_in_sync
     for name, number in numbers.items():
         if number and number % replicas:
@@ -119,19 +123,25 @@ def check_divisible(
 def check_equal(
     strategy: tf.distribute.Strategy, what: str, value: int
 ) -> None:
-    """Raises where the workers differ in a number that must be the same."""
+    """Raises if the workers differ in a number that must be the same.
+
+    Args:
+        strategy: Strategy of the trainer.
+        what: Name of the number in the error message.
+        value: Number of this worker.
+    """
     if not is_multiworker(strategy):
         return
     values = _gathered(strategy, [value])
     if len(set(values)) > 1:
         raise ValueError(
-            f"The workers must have the same {what}. Received, worker by "
+            f"The workers must have the same {what}. Received, one from each "
             f"worker: {values}"
         )
 
 
 def any_worker(strategy: tf.distribute.Strategy, *flags: bool) -> list[bool]:
-    """Says of each flag whether it is set on any worker."""
+    """Returns for each flag whether it is set on any worker."""
     if not is_multiworker(strategy):
         return list(flags)
     rows = np.reshape(_gathered(strategy, list(flags)), [-1, len(flags)])
@@ -139,7 +149,7 @@ def any_worker(strategy: tf.distribute.Strategy, *flags: bool) -> list[bool]:
 
 
 def _gathered(strategy: tf.distribute.Strategy, values: list[int]) -> list[int]:
-    """The values of all replicas, one after the other."""
+    """Returns the values of all replicas, one after the other."""
     own = tf.constant(values, tf.int64)
     with lost_workers_told():
         return _gather(strategy)(own).numpy().tolist()
@@ -147,14 +157,14 @@ def _gathered(strategy: tf.distribute.Strategy, values: list[int]) -> list[int]:
 
 @contextlib.contextmanager
 def lost_workers_told() -> Iterator[None]:
-    """Says for people what is raised inside where another worker is gone."""
+    """Re-raises the loss of another worker as an error with advice."""
     try:
         yield
     except _LOST as error:
         raise OSError(
             "Another worker has stopped or cannot be reached, so this one "
-            "stops as well: start all of them again with the same command, "
-            "and they go on from the last checkpoint."
+            "stops as well. Start all workers again with the same command; "
+            "they continue from the last checkpoint."
         ) from error
 
 
@@ -170,10 +180,14 @@ def _gather(strategy: tf.distribute.Strategy) -> Any:
 def split(
     strategy: tf.distribute.Strategy, batches: tf.data.Dataset
 ) -> tf.distribute.DistributedDataset:
-    """Gives each replica its part of every batch, in the order of the batch.
+    """Returns a distributed data set with a part of each batch per replica.
 
-    Each worker reads all batches and keeps its own part. The size of a batch
-    must be a multiple of the number of replicas.
+    Each worker reads all batches and keeps its own part.
+
+    Args:
+        strategy: Strategy of the trainer.
+        batches: Data set of global batches. The batch size must be a multiple
+            of the number of replicas.
     """
     replicas = strategy.num_replicas_in_sync
 

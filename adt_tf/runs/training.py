@@ -1,10 +1,10 @@
-"""Trains to the end, whatever happens on the way.
+"""Trains a run until its last epoch, with resumption and rollbacks.
 
-A run is a chain of `fit`s, each from the newest checkpoint: the first when the
-command is repeated, another at the end of an epoch that was begun by a process
-that is gone, and, where that is allowed, another with other noise after a step
-that was not finite. So going on after a kill is the only way in, and every run
-takes it.
+A run is a sequence of calls of `fit`, each of which starts from the newest
+checkpoint: one when the command starts, one after the rest of an epoch that an
+earlier process began, and one with other noise after a loss that is not finite,
+if rollbacks are allowed. Every start restores a checkpoint if there is one, so
+resumption is not a special case.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ def train_to_the_end(
     workdir: Workdir,
     make_callbacks: Callable[[SaveState], list[keras.callbacks.Callback]],
 ) -> None:
-    """Goes on with an experiment from what the workdir holds.
+    """Trains an experiment, from the newest checkpoint of the workdir on.
 
     Args:
         experiment: An `adt_tf.runs.experiment.Experiment`.
         workdir: Directory of the run.
-        make_callbacks: Returns those of a `fit`, the given one among them.
+        make_callbacks: Function that returns the callbacks of a `fit`,
+            including the given one.
     """
     steps = data.steps_per_epoch(experiment.train_data, experiment.batch_size)
     store = Checkpoints(
@@ -48,20 +49,20 @@ def train_to_the_end(
     )
     strategy = experiment.trainer.distribute_strategy
 
-    def restored():
+    def restore() -> dict[str, Any]:
         record = store.restore() or {"step": 0, "metrics": None}
         # All workers must have read before the chief writes again.
         strategies.check_equal(strategy, "checkpoint", record["step"])
         return record
 
-    record = restored()
+    record = restore()
     if record["step"]:
         print(
-            f"Going on after step {record['step']} of "
+            f"Resuming after step {record['step']} of "
             f"{steps * experiment.epochs}."
         )
-    _make_metrics(experiment)
-    with _sigterm() as asked:
+    _build_metrics(experiment)
+    with _sigterm() as stop_event:
         while record["step"] < steps * experiment.epochs:
             if experiment.is_chief:
                 metrics.drop_epochs(workdir.metrics, record["step"] // steps)
@@ -71,7 +72,7 @@ def train_to_the_end(
                 steps_per_epoch=steps,
                 step=record["step"],
                 metrics=record["metrics"],
-                stop_asked=asked.is_set,
+                stop_asked=stop_event.is_set,
             )
             try:
                 _fit(experiment, save, make_callbacks(save))
@@ -79,13 +80,16 @@ def train_to_the_end(
                 pass
             except NotFinite as error:
                 _go_back(experiment, store, error)
-            # And the chief must have written before the others read.
+            # The chief must have written before the other workers read.
             strategies.check_equal(strategy, "step", save.step)
-            record = restored()
+            record = restore()
 
 
-def _make_metrics(experiment: Any) -> None:
-    """Keras makes those of `compile` at the first step: too late to restore."""
+def _build_metrics(experiment: Any) -> None:
+    """Builds the compiled metrics now, so that a checkpoint can restore them.
+
+    Keras would build them in the first step.
+    """
     logits = tf.zeros([1, experiment.train_data.num_classes])
     labels = tf.zeros([1], tf.int32)
     trainer = experiment.trainer
@@ -99,7 +103,7 @@ def _make_metrics(experiment: Any) -> None:
 def _fit(
     experiment: Any, save: SaveState, callbacks: list[keras.callbacks.Callback]
 ) -> None:
-    """One `fit`, from the step that `save` is at."""
+    """Calls `fit` once, from the step of `save` on."""
     held_out, size = experiment.validation_data, experiment.batch_size
     epoch, position = divmod(save.step, save.steps_per_epoch)
     try:
@@ -113,10 +117,10 @@ def _fit(
             callbacks=callbacks,
         )
     except BaseException as error:
-        # Keras tells callbacks of an end that is reached, not of this one.
+        # Keras calls `on_train_end` only if training ends without an error.
         for callback in callbacks:
             if callback is not save:
-                # It may never have begun; the error at hand is to be told.
+                # The callback may not have started; `error` is what matters.
                 with contextlib.suppress(Exception):
                     callback.on_train_end()
         if isinstance(error, tf.errors.InvalidArgumentError | ValueError):
@@ -128,14 +132,14 @@ def _fit(
             else:
                 what = f"{reason}: the files of the run cannot be written"
             raise files.DiskError(
-                f"{what}. Its state in {save.store.directory} is kept; make "
-                "room, then repeat the command."
+                f"{what}. The checkpoint in {save.store.directory} is kept; "
+                "free some space, then repeat the command."
             ) from error
         raise
 
 
 def _raise_if_checked(error: Exception, attack: Any, step: int) -> None:
-    """Says for people what a check in the graph has found, if one has."""
+    """Raises a readable error if a check inside the graph has failed."""
     for text, what in (
         (checks.NOT_FINITE, "The loss or a gradient"),
         (checks.IMAGE_NOT_FINITE, f"An adversarial image ({attack.name})"),
@@ -145,55 +149,55 @@ def _raise_if_checked(error: Exception, attack: Any, step: int) -> None:
     if checks.ESCAPED in str(error):
         raise ValueError(
             f"{attack.name} left its threat model {attack.threat_model} in "
-            f"step {step + 1}, so the run has stopped before it learnt from "
-            "it. If the attack is your own, return "
+            f"step {step + 1}, so the run has stopped before updating the "
+            "weights. If the attack is your own, let it return "
             "`threat_model.project(x, x_adv)`."
         ) from error
 
 
 def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:
-    """Saves the last epoch's end as the newest state, with other noise.
+    """Saves the end of the last epoch as the newest state, with other noise.
 
-    The end of an epoch, not the newest checkpoint: which one that is may
-    depend on the clock and on signals, and the run would with it.
+    It takes the end of an epoch, not the newest checkpoint: that one depends on
+    the clock and on signals, which must not affect the results.
     """
     trainer, bound = experiment.trainer, experiment.max_rollbacks
-    done = int(trainer.rollbacks.numpy())
+    num_rollbacks = int(trainer.rollbacks.numpy())
     indices = experiment.batch_indices(error.step)
     message = (
-        f"{error} Its batch: the examples {', '.join(map(str, indices))} of "
-        "the training set, counted from 0."
+        f"{error} The batch holds the examples {', '.join(map(str, indices))} "
+        "of the training set, counted from 0."
     )
-    if done >= bound:
+    if num_rollbacks >= bound:
         advice = (
-            "try --on_nonfinite=rollback,"
-            if not bound
-            else (f"{done} rollbacks were of no help;")
+            f"{num_rollbacks} rollbacks did not help."
+            if bound
+            else "Repeat the command with --on_nonfinite=rollback."
         )
         raise ValueError(
-            f"{message} The last good state is kept in {store.directory}. To "
-            f"go on from there {advice} or in another --workdir a smaller "
-            "--learning_rate, --epsilon_warmup, or --label_smoothing."
+            f"{message} The last good state is kept in {store.directory}. "
+            f"{advice} Or start in another --workdir with a smaller "
+            "--learning_rate, with --epsilon_warmup or with --label_smoothing."
         ) from None
     record = store.restore(milestone=True)
-    trainer.rollbacks.assign(done + 1)
-    store.save(step=record["step"], rollbacks=done + 1, record=record)
+    trainer.rollbacks.assign(num_rollbacks + 1)
+    store.save(step=record["step"], rollbacks=num_rollbacks + 1, record=record)
     print(
-        f"\nwarning: {message} Going back to step {record['step']} with other "
-        f"noise: rollback {done + 1} of at most {bound}.",
+        f"\nwarning: {message} Rolling back to step {record['step']} with "
+        f"other noise: rollback {num_rollbacks + 1} of at most {bound}.",
         file=sys.stderr,
     )
 
 
 @contextlib.contextmanager
 def _sigterm() -> Iterator[threading.Event]:
-    """Yields an event that SIGTERM sets, in place of ending the process."""
-    asked = threading.Event()
+    """Yields an event that SIGTERM sets instead of ending the process."""
+    stop_event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked  # Python has signals for the main thread only
+        yield stop_event  # Only the main thread can handle signals.
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    before = signal.signal(signal.SIGTERM, lambda *_: stop_event.set())
     try:
-        yield asked
+        yield stop_event
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -1,7 +1,7 @@
-"""The directory of a run: the names of its files, and who may write them.
+"""The directory of a run: names of its files, its flags and its lock.
 
 workdir = Workdir("build/run")
-with workdir.claim(flags):             # nobody else trains in it meanwhile
+with workdir.claim(flags):             # keeps other processes out
     ...
 workdir.load_classifier(), workdir.metrics, workdir.evaluation("quick")
 """
@@ -18,13 +18,13 @@ from collections.abc import Iterator
 import keras
 
 from adt_tf import files
-from adt_tf.runs import lock
-from adt_tf.runs.config import FLAGS_FILE, OF_EARLIER_RUNS, Config
+from adt_tf.runs import file_names, lock
+from adt_tf.runs.config import OF_EARLIER_RUNS, Config
 from adt_tf.serving import loading
 
-# Begins the first line of flags.txt; in flagfiles it is a comment.
+# Beginning of the first line of flags.txt, which is a comment in a flagfile.
 _FORMAT = "# Flags of a run of adt_tf, format "
-# Where data lies and when a run is saved do not change what it computes.
+# Flags that do not affect the results, such as the location of the data.
 _MAY_DIFFER = tuple(
     field.name
     for field in dataclasses.fields(Config)
@@ -33,75 +33,73 @@ _MAY_DIFFER = tuple(
 
 
 class Workdir:
-    """All that a run leaves, by name.
+    """The directory of a run, with the paths of all its files.
 
     Args:
-        path: Directory of the run; it need not be there yet.
+        path: Directory of the run; it need not exist yet.
 
     Attributes:
         flags: Resolved flags, in the form of a flagfile.
-        provenance: Code and data of each start.
+        provenance: Versions of code and data at each start.
         metrics: Metrics of each epoch.
         tensorboard: Directory of TensorBoard's files.
-        checkpoints: Directory of the saved states.
-        classifier: Classifier of the last epoch; there once it is finished.
-        best: Classifier of the best epoch, where it was asked for.
-        lint: Findings of adt-lint.
+        checkpoints: Directory of the checkpoints.
+        classifier: Classifier of the last epoch; exists once the run is
+            finished.
+        best: Classifier of the best epoch, with --keep_best.
+        lint: Results of adt-lint.
         saved_model: Directory of the exported classifier.
     """
 
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
-        self.flags = self.path / FLAGS_FILE
-        self.provenance = self.path / "provenance.json"
-        self.metrics = self.path / "metrics.csv"
-        self.tensorboard = self.path / "tensorboard"
-        self.checkpoints = self.path / "checkpoints"
-        self.classifier = self.path / "classifier.keras"
-        self.best = self.path / "best.keras"
-        self.lint = self.path / "lint.json"
-        self.saved_model = self.path / "saved_model"
-        self._lock = self.path / ".lock"
+        self.flags = self.path / file_names.FLAGS
+        self.provenance = self.path / file_names.PROVENANCE
+        self.metrics = self.path / file_names.METRICS
+        self.tensorboard = self.path / file_names.TENSORBOARD
+        self.checkpoints = self.path / file_names.CHECKPOINTS
+        self.classifier = self.path / file_names.CLASSIFIER
+        self.best = self.path / file_names.BEST
+        self.lint = self.path / file_names.LINT
+        self.saved_model = self.path / file_names.SAVED_MODEL
+        self._lock = self.path / file_names.LOCK
 
     def evaluation(self, protocol: str | None = None) -> pathlib.Path:
-        """Returns the file of an evaluation; .csv and .md stand beside it."""
-        suffix = f"-{protocol}" if protocol else ""
-        return self.path / f"evaluation{suffix}.json"
+        """Returns the JSON file of an evaluation."""
+        return self.path / file_names.evaluation(protocol)
 
     def protocols(self) -> list[str]:
-        """Returns the protocols by which the run was evaluated."""
-        stems = sorted(
-            path.stem for path in self.path.glob("evaluation-*.json")
-        )
-        return [stem.removeprefix("evaluation-") for stem in stems]
+        """Returns the protocols with which the run was evaluated."""
+        paths = sorted(self.path.glob(file_names.evaluation("*")))
+        return [path.stem.removeprefix("evaluation-") for path in paths]
 
     @property
     def is_run(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether the directory holds a run, finished or not."""
         return self.flags.is_file()
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has ended."""
+        """Whether the run is finished."""
         return self.classifier.is_file()
 
     @property
     def chosen_classifier(self) -> pathlib.Path:
-        """File of the classifier to use: the best where kept, or the last."""
+        """File of the best classifier if there is one, else of the last."""
         return self.best if self.best.exists() else self.classifier
 
     def fingerprint(self) -> str | None:
-        """Tells the classifier from another one; None before there is one."""
+        """Returns a hash of the classifier's file, or None if it is missing."""
         if not self.chosen_classifier.is_file():
             return None
         return files.sha256(self.chosen_classifier)[:16]
 
     def settled(self, config: Config) -> Config:
-        """Returns a configuration with what the run here has settled.
+        """Resolves "auto" values of a configuration as the run here did.
 
         Args:
-            config: The configuration of the run. What it leaves to the
-                machine is what it was when the run began.
+            config: Configuration to resume the run with. A value "auto" that
+                depends on the machine keeps its value from the first start.
         """
         if not self.is_run or config.search_precision != "auto":
             return config
@@ -120,12 +118,12 @@ class Workdir:
         return loading.load(self.chosen_classifier)
 
     def save_classifier(self, classifier: keras.Model) -> None:
-        """Saves the classifier of the last epoch, whole or not at all."""
+        """Saves the classifier of the last epoch atomically."""
         if not self.path.is_dir():
             raise ValueError(
-                f"{self.path} was moved or removed, so the classifier could "
-                "not be saved there. Repeat the command with the --workdir "
-                "that it is now."
+                f"{self.path} was moved or removed, so the classifier cannot "
+                "be saved there. Repeat the command with the new path as "
+                "--workdir."
             )
         with files.atomic_write(self.classifier) as partial:
             classifier.save(partial)
@@ -134,15 +132,15 @@ class Workdir:
     def claim(
         self, flags: str | None = None, *, writes: bool = True
     ) -> Iterator[None]:
-        """Keeps other processes from training here inside the block.
+        """Keeps other processes from training here during the block.
 
         Args:
-            flags: Resolved flags of the run. They are written if this is a new
-                or empty directory, or where the run that is there is to have
-                more epochs, and refused if they are those of another run; None
-                neither checks nor writes any.
-            writes: False for a process that only reads what another one
-                writes: it takes no lock.
+            flags: Resolved flags of the run. They are written if the directory
+                is new or empty, or if the run here gets more epochs. They are
+                refused if the directory holds another run. None neither checks
+                nor writes flags.
+            writes: Whether this process writes files. A process that only
+                reads the files of another one takes no lock.
         """
         self._refuse_links()
         self._check_flags_or_longer(flags)
@@ -171,14 +169,14 @@ class Workdir:
             files.remove_leftovers(self.path)
 
     def epochs_to_extend(self, flags: str | None) -> int | None:
-        """Returns the epochs of the run here, where more are asked for.
+        """Returns the number of epochs of a run that is to be extended.
 
         Args:
             flags: Resolved flags of a run.
 
         Returns:
-            The number of epochs of the run that is here, if the flags are its
-            own but for a larger number of epochs; None otherwise.
+            The number of epochs of the run here, if the flags differ from its
+            own only by a larger number of epochs; None otherwise.
         """
         if flags is None or not self.is_run:
             return None
@@ -191,21 +189,21 @@ class Workdir:
             self.check_flags(flags)
 
     def _reopen(self, epochs: int) -> None:
-        """Sets the classifier of a finished run aside, so that it goes on.
+        """Renames the classifier of a finished run, so that the run continues.
 
-        This comes before the new flags are written: a process that is killed
-        in between leaves a run that is not finished, with its old flags.
+        This comes before the new flags are written. A process that is killed
+        in between leaves an unfinished run with its old flags.
         """
         if self.is_finished:
             name = f"classifier-epoch-{epochs}.keras"
             os.replace(self.classifier, self.classifier.with_name(name))
-            print(f"The classifier of {epochs} epochs is now {name}.")
+            print(f"Renamed the classifier after {epochs} epochs to {name}.")
 
     def check_flags(self, flags: str | None) -> None:
-        """Raises `ValueError` where something else than this run is here.
+        """Raises `ValueError` if the directory holds anything but this run.
 
         Args:
-            flags: Resolved flags of the run; None takes whatever is here.
+            flags: Resolved flags of the run; None accepts any content.
         """
         if flags is None or not self.path.exists():
             return
@@ -214,15 +212,15 @@ class Workdir:
             now, before = _epochs(ours - theirs), _epochs(theirs - ours)
             if now and before and now < before:
                 raise ValueError(
-                    f"The run in {self.path} has --epochs={before}, and can be "
-                    "made longer but not shorter, so nothing was changed. "
+                    f"The run in {self.path} has --epochs={before}. It can get "
+                    "more epochs but not fewer, so nothing was changed. "
                     f"Received: --epochs={now}; choose another --workdir."
                 )
             if ours != theirs:
                 raise ValueError(
                     f"{self.flags} holds another configuration, so nothing was "
-                    f"changed. There, not here: {sorted(theirs - ours)}; here, "
-                    f"not there: {sorted(ours - theirs)}. Choose another "
+                    f"changed. Only in the file: {sorted(theirs - ours)}; only "
+                    f"in this command: {sorted(ours - theirs)}. Choose another "
                     "--workdir."
                 )
         elif not all(
@@ -230,23 +228,23 @@ class Workdir:
             for path in self.path.iterdir()
         ):
             raise ValueError(
-                f"{self.path} is not empty and is no run's workdir, so nothing "
-                "was changed. Choose another --workdir."
+                f"{self.path} is not empty and is not the workdir of a run, so "
+                "nothing was changed. Choose another --workdir."
             )
 
     def read_flags(self) -> str:
-        """Returns the text of the flags; refuses what is no list of flags.
+        """Returns the text of flags.txt, or raises if it is malformed.
 
-        Version 0.1.0 wrote no format.
+        Files of version 0.1.0 have no format line.
         """
         text = files.read_text(self.flags)
         if text.startswith(_FORMAT):
             number = text.splitlines()[0].removeprefix(_FORMAT)
             if number != "1":
                 raise ValueError(
-                    f"{self.flags}: the format must be 1, the one that this "
-                    f"version of adt_tf reads. Received: {number:.80}; use "
-                    "the version that wrote it."
+                    f"{self.flags}: this version of adt_tf reads format 1 "
+                    f"only. Received: format {number:.80}; use the version "
+                    "that wrote the file."
                 )
         for line in text.splitlines():
             if line.strip() and not line.startswith(("#", "//", "--")):
@@ -257,7 +255,7 @@ class Workdir:
         return text
 
     def _refuse_links(self) -> None:
-        """Refuses what would lead out of the directory if it were written."""
+        """Refuses symbolic links that lead out of the directory."""
         directories = [self.checkpoints, self.tensorboard]
         inside = [
             path
@@ -268,22 +266,23 @@ class Workdir:
         for path in [*directories, self.metrics, self._lock, *inside]:
             if path.is_symlink():
                 raise ValueError(
-                    f"{path} is a symbolic link, through which a run would "
-                    "write or delete elsewhere, so nothing was changed. Remove "
+                    f"{path} is a symbolic link: a run would write or delete "
+                    "files outside its workdir, so nothing was changed. Remove "
                     "the link, or choose another --workdir."
                 )
 
 
 def _epochs(flags: set[str]) -> int | None:
-    """Returns the number of epochs, where that is the only flag."""
+    """Returns the number of epochs if --epochs is the only flag, else None."""
     match = re.fullmatch(r"--epochs=(\d+)", " ".join(flags))
     return int(match[1]) if match else None
 
 
 def _compared(flags: str) -> set[str]:
-    """The flags that decide a run; one that is not written has its default.
+    """Returns the flags that affect the results, with defaults filled in.
 
-    So a run of an earlier version goes on, which did not know all flags.
+    The defaults allow a run of an earlier version, which has fewer flags, to
+    be resumed.
     """
     lines = {}
     earlier = Config(**OF_EARLIER_RUNS).to_flags()

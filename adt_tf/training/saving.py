@@ -6,8 +6,7 @@
 Keras saves a model by its configuration, its compilation and its weights. The
 configuration of a trainer is that of its parts, by `adt_tf.configs`; the state
 is that of the classifier, of the attack's own networks, and of both
-optimisers. Keras knows the class once `adt_tf.AdversarialTrainer` was named in
-the process that loads.
+optimisers. `import adt_tf` is enough for Keras to find the class.
 """
 
 from __future__ import annotations

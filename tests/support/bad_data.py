@@ -138,7 +138,7 @@ ROWS = {
         loaded("unknown"),
         "classes that .*train lacks: cow",
     ),
-    "a class without images": (loaded("no image"), "dog holds no image"),
+    "a class without images": (loaded("no image"), "dog contains no images"),
     "images of several sizes": (
         loaded("two sizes"),
         "have 2 sizes, such as .*--image_size",
@@ -185,7 +185,7 @@ ROWS = {
     ),
     "array_record images of any size": (
         recorded("whole"),
-        "have several sizes: say which",
+        "have several sizes: set the size",
     ),
     # Streaming and crops.
     "digits from the disk": (
@@ -213,12 +213,12 @@ ROWS = {
     ),
     "code named by a flagfile": (
         lambda folder: Config.parse([f"--flagfile={folder}/theirs.flags"]),
-        "names Python code to run.*only the command line may",
+        "names Python code to run.*on the command line only",
     ),
     "code named by a configuration": (
         lambda folder: Experiment.from_config(
             Config(network="mine.networks:tiny")
         ),
-        "Python code, which only the command line",
+        "Python code, which runs only if",
     ),
 }

@@ -59,7 +59,7 @@ def npz(name):
     return lambda folder: data.load(str(folder / name))
 
 
-FOREIGN = "names code that is not TensorFlow Datasets' own.*'antigravity.Fly'"
+FOREIGN = "names Python code that is not part of TensorFlow.*'antigravity.Fly'"
 
 
 def tfds(name):
@@ -184,7 +184,7 @@ ROWS = {
         npz("fewer.npz"),
         "50 images and 4 labels",
     ),
-    "one class in an .npz file": (npz("one class.npz"), "two classes or more"),
+    "one class in an .npz file": (npz("one class.npz"), "at least two classes"),
     "a number for images in a file": (npz("scalar.npz"), "0 images and 50"),
     # TFDS.
     "a truncated TFRecord": (
@@ -234,7 +234,7 @@ ROWS = {
     ),
     "an endless dataset": (
         lambda f: data.as_arrays(tf.data.Dataset.from_tensors(GOOD).repeat()),
-        "must end",
+        "must be finite",
     ),
     "a dataset of dicts": (
         lambda f: data.as_arrays(tf.data.Dataset.from_tensors({"a": 1})),
@@ -323,7 +323,7 @@ ROWS = {
     ),
     "an attack on one image": (
         lambda f: attack(GOOD[0][0], 0),
-        "is the data set batched",
+        "batch the data set",
     ),
     "an attack with labels of several classes": (
         lambda f: attack(y=np.ones([5, 10])),
@@ -437,7 +437,7 @@ ROWS = {
         lambda f: adt_tf.export(
             make_convolutional(), f / "new", class_names=["cat", "dog"]
         ),
-        "must hold a text for each of the 10 classes",
+        "must hold a string for each of the 10 classes",
     ),
     "an export of a softmax": (
         lambda f: adt_tf.export(softmax(), f / "new"),

@@ -60,7 +60,7 @@ ROWS = {
     ),
     "drops out of order": (
         [*TRAIN, "--drop_after=2,1"],
-        "increasing numbers of epochs",
+        "increasing epochs",
     ),
     "two half formats": (
         [
@@ -68,7 +68,7 @@ ROWS = {
             "--search_precision=bfloat16",
             "--precision=mixed_float16",
         ],
-        "does not go with --precision=mixed_float16",
+        "cannot be combined with --precision=mixed_float16",
     ),
     "a step of size 0": (
         [*TRAIN, "--step_size=0"],
@@ -96,7 +96,7 @@ ROWS = {
     ),
     "a warm-up of no weight perturbation": (
         [*TRAIN, "--awp_warmup=3"],
-        "--awp_warmup needs --awp_size as well",
+        "--awp_warmup requires --awp_size",
     ),
     "an average of momentum 1": (
         [*TRAIN, "--ema_momentum=1"],
@@ -112,7 +112,7 @@ ROWS = {
     ),
     "a temperature for one sample": (
         [*TRAIN, "--sample_temperature=1"],
-        "give --outer_samples above 1",
+        "requires --outer_samples above 1",
     ),
     "an unknown schedule": (
         [*TRAIN, "--schedule=linear"],
@@ -120,7 +120,7 @@ ROWS = {
     ),
     "drops of a cosine": (
         [*TRAIN, "--schedule=cosine", "--drop_after=1"],
-        "--drop_after belongs to --schedule=steps",
+        "--drop_after requires --schedule=steps",
     ),
     "a warm-up of the rate without end": (
         [*TRAIN, "--rate_warmup=2"],
@@ -136,7 +136,7 @@ ROWS = {
     ),
     "clipping on several devices": (
         [*TRAIN, "--clip_norm=1", "--distribute=mirrored"],
-        "--clip_norm would clip each device's part",
+        "--clip_norm would clip the gradient of each device",
     ),
     "an unknown activation": (
         [*TRAIN, "--activation=step"],
@@ -144,7 +144,7 @@ ROWS = {
     ),
     "an activation of keras.applications": (
         [*TRAIN, "--activation=silu", "--network=keras:MobileNetV2"],
-        "--activation is for networks of adt_tf by name",
+        "--activation requires a network of adt_tf",
     ),
     "a square of -1 pixels": (
         [*TRAIN, "--cutout=-1"],
@@ -168,11 +168,11 @@ ROWS = {
     ),
     "a share of no extra data": (
         [*TRAIN, "--extra_fraction=0.7"],
-        "--extra_fraction needs --extra_data as well",
+        "--extra_fraction requires --extra_data",
     ),
     "extra data without a share": (
         [*TRAIN, "--extra_data={f}/extra.npz"],
-        "--extra_data needs --extra_fraction as well",
+        "--extra_data requires --extra_fraction",
     ),
     "a batch of extra data alone": (
         [*TRAIN, "--extra_data={f}/extra.npz", "--extra_fraction=0.999"],
@@ -184,7 +184,7 @@ ROWS = {
     ),
     "extra data that are damaged": (
         [*TRAIN, "--extra_data={f}/cut.npz", "--extra_fraction=0.5"],
-        "Cannot read .*cut.npz.: it is no .npz file",
+        "Cannot read .*cut.npz.: it is not an .npz file",
     ),
     "extra data with other keys": (
         [*TRAIN, "--extra_data={f}/good.npz", "--extra_fraction=0.5"],
@@ -192,7 +192,7 @@ ROWS = {
     ),
     "extra data of another shape": (
         [*TRAIN, "--extra_data={f}/extra_shape.npz", "--extra_fraction=0.5"],
-        r"must have the shape \(8, 8, 1\), as those of digits have. Received",
+        r"must have the shape \(8, 8, 1\) of the images of digits. Received",
     ),
     "extra data of other classes": (
         [*TRAIN, "--extra_data={f}/extra_classes.npz", "--extra_fraction=0.5"],
@@ -200,7 +200,7 @@ ROWS = {
     ),
     "too few extra data": (
         [*TRAIN, "--extra_data={f}/extra_few.npz", "--extra_fraction=0.5"],
-        "need at most 3 extra examples a batch",
+        "need at most 3 extra examples in a batch",
     ),
     "the best of nothing": (
         [*TRAIN, "--keep_best"],
@@ -241,7 +241,7 @@ ROWS = {
         "--epsilon must be a number. Received: big",
     ),
     "a word without a flag": ([*TRAIN, "digits"], "Too many arguments"),
-    "no workdir": (["train", *TINY], "--workdir must be given"),
+    "no workdir": (["train", *TINY], "--workdir is required"),
     "a flagfile of another version": (
         [*TRAIN, "--flagfile={f}/other.flags"],
         "Unknown command line flag 'frobnicate'",
@@ -254,13 +254,13 @@ ROWS = {
         [*TRAIN, "--flagfile={f}/dangling.flags"],
         "no flagfile gone.flags, which .*dangling.flags names",
     ),
-    "flagfiles that name each other": (
+    "flagfiles that include each other": (
         [*TRAIN, "--flagfile={f}/circle.flags"],
-        "name each other: .*circle.flags -> .*round.flags -> .*circle.flags",
+        "include each other: .*circle.flags -> .*round.flags -> .*circle.flags",
     ),
     "a flagfile that is no text": (
         [*TRAIN, "--flagfile={f}/binary/flags.txt"],
-        "binary/flags.txt is no text file",
+        "binary/flags.txt is not a text file",
     ),
     "a flagfile that is a folder": (
         [*TRAIN, "--flagfile={f}"],
@@ -295,7 +295,7 @@ ROWS = {
     "a workdir that is a file": ([*SMALL, "--workdir={f}/file"], "file"),
     "a folder with other files": (
         [*SMALL, "--workdir={f}/full"],
-        "is not empty and is no run's workdir",
+        "is not empty and is not the workdir of a run",
     ),
     "the workdir of another run": (
         [*SMALL, "--workdir={f}/run"],
@@ -303,11 +303,17 @@ ROWS = {
     ),
     "flags.txt that is no text": (
         [*SMALL, "--workdir={f}/binary"],
-        "binary/flags.txt is no text file",
+        "binary/flags.txt is not a text file",
     ),
-    "to evaluate no workdir": (on("evaluate", "full"), "is no run's workdir"),
-    "to export no workdir": (on("export", "full"), "is no run's workdir"),
-    "to lint no workdir": (on("lint", "full"), "is no run's workdir"),
+    "to evaluate no workdir": (
+        on("evaluate", "full"),
+        "is not the workdir of a run",
+    ),
+    "to export no workdir": (
+        on("export", "full"),
+        "is not the workdir of a run",
+    ),
+    "to lint no workdir": (on("lint", "full"), "is not the workdir of a run"),
     "to evaluate an unfinished run": (
         on("evaluate", "unfinished"),
         "the run has not finished",
@@ -318,7 +324,7 @@ ROWS = {
     ),
     "a workdir of another version": (
         on("evaluate", "other version"),
-        "--frobnicate=1 is no flag of a training run",
+        "--frobnicate=1 is not a flag of a training run",
     ),
     "a workdir with a spoiled flag": (
         on("evaluate", "no number"),
@@ -326,13 +332,13 @@ ROWS = {
     ),
     "a workdir that says where to write": (
         on("export", "hostile"),
-        "--output=.* is no flag of a training run",
+        "--output=.* is not a flag of a training run",
     ),
     "a damaged classifier": (on("evaluate", "damaged"), "Cannot load"),
     "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),
     "a flag of training in an evaluation": (
         on("evaluate", "run", "--num_steps=50"),
-        "--num_steps belongs to training",
+        "--num_steps is a flag of training",
     ),
     "an export over a file": (
         on("export", "run", "--output={f}/file"),
@@ -357,7 +363,7 @@ ROWS = {
     ),
     "an artefact and a model": (
         [*ARTEFACT, "--artifact={f}/text.tflite", "--model={f}/good.keras"],
-        "--artifact does not go with --model",
+        "--artifact cannot be combined with --model",
     ),
     "an artefact that is a Keras model": (
         [*ARTEFACT, "--artifact={f}/good.keras"],
@@ -386,23 +392,23 @@ ROWS = {
     # Evaluations.
     "neither workdir nor model": (
         ["evaluate"],
-        "either --workdir or --model",
+        "exactly one of --workdir",
     ),
     "workdir and model": (
         on("evaluate", "run", "--model={f}/good.keras"),
-        "either --workdir or --model",
+        "exactly one of --workdir",
     ),
     "a flag of training for a model": (
         [*MODEL, "--num_steps=500"],
-        "--num_steps belongs to training",
+        "--num_steps is a flag of training",
     ),
     "a flag of training for checks of a model": (
         ["lint", *MODEL[1:], "--train_examples=5"],
-        "--train_examples belongs to training",
+        "--train_examples is a flag of training",
     ),
     "a result that is no .json file": (
         [*MODEL, "--attacks=fgsm", "--output={f}/result.csv"],
-        "a name that ends in .json",
+        "must end in .json",
     ),
     "an unknown protocol": ([*MODEL, "--protocol=nope"], "must be one of"),
     "a path for a protocol": (
@@ -482,12 +488,12 @@ ROWS = {
     ),
     "a spoiled evaluation": (
         ["evaluate", "--compare", "{f}/run", "{f}/spoiled"],
-        "spoiled/evaluation.json is no JSON file",
+        "spoiled/evaluation.json is not a JSON file",
     ),
     # Reports and checks.
     "a report on a spoiled evaluation": (
         ["report", "--workdirs={f}/spoiled", "--output={f}/new"],
-        "is no JSON file",
+        "is not a JSON file",
     ),
     "a report on no evaluation": (
         ["report", "--workdirs={f}/full", "--output={f}/new"],

@@ -252,7 +252,7 @@ CASES = {
     "the workdir is moved while it trains": (moved, "moved or removed"),
     "flags.txt that is a pipe": (
         fifo("flags.txt", command("evaluate", "--workdir={f}")),
-        "is no run's workdir",
+        "is not the workdir of a run",
     ),
     "a flagfile that is a pipe": (
         fifo("mine", train("--flagfile={f}/mine")),
@@ -272,15 +272,15 @@ CASES = {
     ),
     "an evaluation that is a pipe": (
         fifo("evaluation.json", library(lambda f: evaluation_files.read(f))),
-        "no regular file",
+        "not a regular file",
     ),
     "findings that are a pipe": (
         fifo("lint.json", library(lambda f: lint_job.read(f / "lint.json"))),
-        "no regular file",
+        "not a regular file",
     ),
     "metrics that are a pipe": (
         fifo("metrics.csv", library(lambda f: metrics.read(f / "metrics.csv"))),
-        "no regular file",
+        "not a regular file",
     ),
     "a record that names an endless device": (
         record_that_names("/dev/zero"),
@@ -296,7 +296,7 @@ CASES = {
                 (f / "x.json").mkdir() or f / "x.json"
             )
         ),
-        "belongs to no evaluation",
+        "was not written by an evaluation",
     ),
     "an output behind a link that leads nowhere": (
         library(
@@ -304,7 +304,7 @@ CASES = {
                 (f / "x.json").symlink_to(f / "none") or f / "x.json"
             )
         ),
-        "belongs to no evaluation",
+        "was not written by an evaluation",
     ),
     # Flags.
     "a flag twice": (train("--epochs=0", "--epochs=1"), "taken"),
@@ -334,7 +334,7 @@ CASES = {
     "a flagfile without a name": (train("--flagfile="), "no flagfile"),
     "a flagfile that names itself": (
         flagfile(b"--flagfile=mine.flags\n"),
-        "name each other",
+        "include each other",
     ),
     "an empty flagfile": (flagfile(b""), "taken"),
     "a flagfile with the mark of its byte order": (

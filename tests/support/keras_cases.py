@@ -127,10 +127,9 @@ sorted(tf.saved_model.load("served").signatures)""",
 def mine(logits, y):
     return -logits[:, 0]
 trainer(attack=adt_tf.attacks.fgsm(0.1, objective=mine)).save("no.keras")""",
-            "ValueError: Only parts of adt_tf can be saved: a function or "
-            "object of your own has no configuration from which it could be "
-            "made again. Received: <function mine>; register it with "
-            "`keras.saving.register_keras_serializable`.",
+            "ValueError: Only parts of adt_tf, and functions and objects that "
+            "are registered with `keras.saving.register_keras_serializable`, "
+            "can be saved. Received: <function mine>",
         ),
     ],
     "Labels": [
@@ -156,8 +155,8 @@ for method in (scatter, towards):
             "Shares that do not add up",
             "fitted(x, 2 * one_hot)",
             "ValueError: Labels must be 0 or more and add up to 1 in each row, "
-            "if there is one for each class. Received: rows that add up from "
-            "and to 2 2",
+            "if they have a column for each class. Received: sums from and to "
+            "2 2",
         ),
         (
             "Too many columns",
@@ -226,8 +225,8 @@ inner.layers[-1].name = "probabilities"
 trainer(keras.Sequential([keras.Input((4, 4, 1)), inner]))""",
             "ValueError: The classifier must return logits, but its outputs "
             "look like softmax probabilities (each row is non-negative and "
-            "sums to one). Attacks on probabilities are too weak and flatter "
-            "the model: remove the softmax, for instance `Dense(num_classes)` "
+            "sums to one). Attacks on probabilities are weak and overstate the "
+            "robustness: remove the softmax, for instance `Dense(num_classes)` "
             "without an activation. Its last layer: 'probabilities'.",
         ),
     ],

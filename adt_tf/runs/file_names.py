@@ -1,0 +1,35 @@
+"""Names of the files in the directory of a run.
+
+This module does not import TensorFlow, so that commands can use it at once.
+"""
+
+from __future__ import annotations
+
+FLAGS = "flags.txt"
+PROVENANCE = "provenance.json"
+METRICS = "metrics.csv"
+TENSORBOARD = "tensorboard"
+CHECKPOINTS = "checkpoints"
+CLASSIFIER = "classifier.keras"
+BEST = "best.keras"
+LINT = "lint.json"
+SAVED_MODEL = "saved_model"
+LOCK = ".lock"
+
+
+def evaluation(protocol: str | None = None) -> str:
+    """Returns the name of the JSON file of an evaluation.
+
+    Args:
+        protocol: Name of the protocol, or None.
+    """
+    return f"evaluation-{protocol}.json" if protocol else "evaluation.json"
+
+
+def artifact(name: str) -> str:
+    """Returns the name of the JSON file of an evaluated artefact.
+
+    Args:
+        name: Name of the exported file.
+    """
+    return f"artifact-{name}.json"
