@@ -306,7 +306,7 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
     path.write_bytes(b"precious")
     if record is not None:
         path.with_suffix(".json").write_text(record)
-    with pytest.raises(ValueError, match="does not say how robust it is"):
+    with pytest.raises(ValueError, match="does not state its robust accuracy"):
         play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     assert path.read_bytes() == b"precious"
 
