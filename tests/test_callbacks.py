@@ -224,7 +224,9 @@ def test_a_new_run_is_told_of_the_files_of_another(trainer, dilemma, tmp_path):
     play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     before = files(tmp_path)
     again = RobustCheckpoint(dilemma, ATTACK, path)
-    with pytest.warns(UserWarning, match="earlier run .*90.00 %.* stays until"):
+    with pytest.warns(
+        UserWarning, match="earlier run .*90.00 %.* replaces it only"
+    ):
         play(trainer, again, [(FRAGILE, 1.0)], steps=0)
     assert files(tmp_path) == before
 

@@ -1,4 +1,4 @@
-"""The paper's analyses: each measures, returns figures, and draws them.
+"""The paper's analyses. Each measures, returns its results and draws them.
 
     from adt_tf.analysis import transfer
 
@@ -7,19 +7,16 @@
     print(results.to_dict())
     transfer.draw_transfer(results, "transfer.png")
 
-Around one image: `diversity` (PGD's restarts beside samples of EXP),
-`loss_surface` and `hessian` (how steep and how curved the loss is).
-Of several classifiers: `transfer` (who fools whom) and `convergence` (EXP's
-loss step by step). Of several runs: `entropy_weight` and `epoch_time`.
-`plots` is what their pictures share.
-
-A module is imported when it is named, so that measuring needs no Matplotlib
-that is not drawn with.
+Around one image: `diversity` (restarts of PGD and samples of EXP),
+`loss_surface` and `hessian` (slope and curvature of the loss). Of several
+classifiers: `transfer` (attacks found on one, applied to another) and
+`convergence` (the loss after each step of EXP). Of several runs:
+`entropy_weight` and `epoch_time`. `plots` holds what the figures share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -28,7 +25,22 @@ import tensorflow as tf
 
 from adt_tf.checks import arguments
 
-__all__ = ["map_batches"]
+__all__ = ["by_name", "map_batches"]
+
+
+def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
+    """Returns a dictionary from each name to its row, as plain numbers.
+
+    Args:
+        names: Names of the rows.
+        values: Values [names, ...].
+
+    Example:
+
+    >>> by_name(("a", "b"), np.array([0.5, 1.0]))
+    {'a': 0.5, 'b': 1.0}
+    """
+    return dict(zip(names, values.tolist(), strict=True))
 
 
 def map_batches(
@@ -37,17 +49,20 @@ def map_batches(
     batch_size: int,
     verbose: bool = False,
 ) -> Any:
-    """Runs a function on batches, and joins what it gives for each example.
+    """Applies a function to batches, and concatenates the results.
 
-    The last batch is filled up with copies of the last example, whose results
-    are dropped: one shape, so that a compiled function is traced once.
+    The last batch is padded with copies of the last example, whose results are
+    dropped. All batches have one shape, so a compiled function is traced once.
 
     Args:
-        function: From a batch of each array to a nest of tensors whose first
-            axis is the batch.
-        *arrays: Of one length.
-        batch_size: Examples at once.
+        function: Function from a batch of each array to a nest of tensors
+            whose first axis is the batch.
+        *arrays: Arrays of the same length.
+        batch_size: Number of examples in a batch.
         verbose: Whether to show a progress bar.
+
+    Returns:
+        A nest of arrays whose first axis is the examples.
 
     Example:
 
@@ -65,9 +80,9 @@ def map_batches(
     for start in starts:
         index = np.minimum(np.arange(start, start + size), length - 1)
         results = function(*(tf.constant(array[index]) for array in arrays))
-        kept = min(size, length - start)
+        count = min(size, length - start)
         parts.append(
-            tf.nest.map_structure(lambda t, k=kept: np.asarray(t)[:k], results)
+            tf.nest.map_structure(lambda t, n=count: np.asarray(t)[:n], results)
         )
         bar.add(1)
     return tf.nest.map_structure(lambda *t: np.concatenate(t), *parts)

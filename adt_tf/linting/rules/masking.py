@@ -118,8 +118,7 @@ def larger_epsilon(subject: Subject) -> Verdict:
 
 
 def more_steps(subject: Subject) -> Verdict:
-    """Checks that examples that fall to few steps fall to more, smaller ones.
-    """
+    """Checks that examples that fall to few steps fall to many small ones."""
     steps = (1, 5, _NUM_STEPS, 50)
     fallen = [~subject.standing(_pgd(subject, num_steps=t)) for t in steps]
     names = ["1 step", *(f"{t} steps" for t in steps[1:])]
