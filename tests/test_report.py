@@ -271,7 +271,7 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
     _, _, pixels, latent = curve_sections.training_charts(
         evaluated_runs.read_runs(folders)
     )
-    assert pixels.y_label == "entropy (nats a pixel value)"
+    assert pixels.y_label == "entropy (nats per pixel value)"
     assert latent.y_label.startswith("log q(z given delta)")
     assert [line.index for line in pixels.lines] == [0]
     assert [line.index for line in latent.lines] == [1]

@@ -52,6 +52,25 @@ def test_the_caveat_stands_beside_the_number(text):
     assert html.escape(WARNING["advice"]) in believe
 
 
+@pytest.mark.parametrize("name", ["attacks", "classes", "chart"])
+def test_every_section_with_accuracies_marks_the_model(text, name):
+    section = text.partition(f'id="{name}"')[2].partition("</section>")[0]
+    mark = '<a href="#believe">not to be trusted</a>'
+    assert section.count(mark) == 1
+    # The mark belongs to the first model.
+    before, after = section.split(mark)
+    assert NAMES[0] in before and NAMES[1] not in before
+    assert NAMES[1] in after
+
+
+def test_the_comparison_claims_nothing(text):
+    section = text.partition('id="compare"')[2].partition("</section>")[0]
+    robust, natural = section.split('<div class="pair">')[1:]
+    assert "This comparison is not valid" in robust
+    assert html.escape(CAVEAT) in robust
+    assert "not valid" not in natural
+
+
 def test_the_headline_claims_nothing(runs, text):
     assert wording.headline(runs)["claim"] == "untrusted"
     headline = text.partition('class="headline"')[2].partition("</p>")[0]

@@ -1,4 +1,4 @@
-"""The analyses of `adt_tf.analysis` on a few images, each with its reading.
+"""Runs the analyses of `adt_tf.analysis` on a few images, and explains them.
 
 for figure in analyze(classifiers, x, y, epsilon=8 / 255, seed=0):
     figure.title, figure.text, figure.png
@@ -24,19 +24,20 @@ from adt_tf.analysis import (
 )
 from adt_tf.threat_models import ThreatModel
 
-#: How many images: for clouds of perturbations, and for the curves.
+# Number of images: for the clouds of perturbations, and for the curves.
 _FEW, _SOME = 8, 32
 
 
 @dataclasses.dataclass(frozen=True)
 class AnalysisFigure:
-    """One picture, and how to read it.
+    """A figure with its explanation.
 
     Attributes:
-        title: Its heading.
-        text: One or two sentences.
-        alt: What the picture shows, for those who cannot see it.
-        png: The picture; None if the analysis failed, and the text says why.
+        title: Heading.
+        text: How to read the figure, in one or two sentences. If the analysis
+            failed, the reason.
+        alt: Description of the figure for readers who cannot see it.
+        png: PNG file; None if the analysis failed.
     """
 
     title: str
@@ -55,38 +56,66 @@ def analyze(
 ) -> list[AnalysisFigure]:
     """Runs the analyses of `adt_tf.analysis` on the images.
 
-    One that fails says why in its place: it does not cost the others.
+    If an analysis fails, its figure gives the reason, and the others still run.
+
+    Args:
+        classifiers: Classifiers of images in [0, 1], by name.
+        x: Images [n, height, width, channels].
+        y: Labels [n].
+        epsilon: Radius of the attacks, or a threat model.
+        seed: Seed of all noise.
     """
     few, some = (x[:_FEW], y[:_FEW]), (x[:_SOME], y[:_SOME])
     figures = [
         _figure(
             f"Diversity of the perturbations: {name}",
-            *(_diversity, name, classifier, *few, epsilon, seed),
+            *(diversity.draw_diversity, _diversity),
+            *(name, classifier, *few, epsilon, seed),
         )
         for name, classifier in classifiers.items()
     ]
     figures += [
         _figure(
-            "Loss surface", _loss_surface, classifiers, x, y, epsilon, seed
+            "Loss surface",
+            *(loss_surface.draw_loss_surfaces, _loss_surface),
+            *(classifiers, x, y, epsilon, seed),
         ),
-        _figure("Curvature of the loss", _hessian, classifiers, *some, seed),
+        _figure(
+            "Curvature of the loss",
+            *(hessian.draw_eigenvalues, _hessian),
+            *(classifiers, *some, seed),
+        ),
         _figure(
             "Convergence of the EXP attack",
-            *(_convergence, classifiers, *some, epsilon, seed),
+            *(convergence.draw_convergence, _convergence),
+            *(classifiers, *some, epsilon, seed),
         ),
     ]
-    # From one model to itself would be the white box alone.
+    # Transfer needs two models.
     if len(classifiers) > 1:
-        title = "Transfer between the models"
         figures.append(
-            _figure(title, _transfer, classifiers, x, y, epsilon, seed)
+            _figure(
+                "Transfer between the models",
+                *(transfer.draw_transfer, _transfer),
+                *(classifiers, x, y, epsilon, seed),
+            )
         )
     return figures
 
 
-def _figure(title: str, analysis: Callable, *arguments: Any) -> AnalysisFigure:
+def _figure(
+    title: str,
+    draw: Callable[[Any, pathlib.Path], None],
+    analysis: Callable[..., tuple[Any, str, str]],
+    *arguments: Any,
+) -> AnalysisFigure:
+    """Draws an analysis, a function that returns (results, text, alt)."""
     try:
-        return AnalysisFigure(title, *analysis(*arguments))
+        results, text, alt = analysis(*arguments)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "figure.png"
+            draw(results, path)
+            return AnalysisFigure(title, text, alt, path.read_bytes())
     except Exception as error:
         reason = f"This analysis failed: {type(error).__name__}: {error}"
         print(f"{title}: {reason}")
@@ -94,26 +123,26 @@ def _figure(title: str, analysis: Callable, *arguments: Any) -> AnalysisFigure:
 
 
 def _diversity(name, classifier, x, y, epsilon, seed):
-    learned = methods.adt_exp(epsilon).attack
+    adt_exp = methods.adt_exp(epsilon).attack
     sources = [
         diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
-        diversity.samples(learned, "ADT-EXP, samples"),
+        diversity.samples(adt_exp, "ADT-EXP, samples"),
     ]
     results = diversity.measure_diversity(
         classifier, (x, y), sources, num_samples=20, seed=seed
     )
     pgd, exp = results.mean_distance.values()
     return (
-        "A dot is one perturbation of an image. Where PGD is started again and "
-        f"again, two of its ends lie {pgd:.2f} apart on average; two samples "
-        f"of a distribution that ADT-EXP would train on {exp:.2f} "
-        f"({learned.num_steps} steps of {learned.num_samples} samples, lambda "
-        f"{learned.entropy_weight:g}). The wider the cloud, the more attacks a "
-        "model trained on it has met.",
-        f"Scatter plots of perturbations against {name} on two principal axes: "
-        f"mean distance {pgd:.2f} for PGD's restarts, {exp:.2f} for samples of "
-        "ADT-EXP.",
-        _draw(diversity.draw_diversity, results),
+        results,
+        "A dot is one perturbation of an image. The mean distance between the "
+        f"results of two runs of PGD is {pgd:.2f}; between two samples of the "
+        f"distribution that ADT-EXP trains on it is {exp:.2f} "
+        f"({adt_exp.num_steps} steps of {adt_exp.num_samples} samples, lambda "
+        f"{adt_exp.entropy_weight:g}). A model that is trained on a wider "
+        "cloud sees more different attacks.",
+        f"Scatter plots of perturbations of {name} on two principal axes: "
+        f"mean distance {pgd:.2f} for restarts of PGD, {exp:.2f} for samples "
+        "of ADT-EXP.",
     )
 
 
@@ -126,12 +155,12 @@ def _loss_surface(classifiers, x, y, epsilon, seed):
         for name, loss in zip(results.names, results.loss, strict=True)
     )
     return (
+        results,
         "The loss around the first test image, along its gradient and along a "
-        "random direction; an attack may go as far as the dashed diamond. Low "
-        "and smooth is robust; a cliff beside a plain hides the gradient from "
-        "attacks.",
+        "random direction. An attack may reach the points inside the dashed "
+        "diamond. A low, smooth surface is a sign of robustness; a cliff "
+        "beside a flat area is a sign of masked gradients.",
         f"Surfaces of the loss around one image: {ranges} nats.",
-        _draw(loss_surface.draw_loss_surfaces, results),
     )
 
 
@@ -139,12 +168,12 @@ def _hessian(classifiers, x, y, seed):
     results = hessian.measure_eigenvalues(classifiers, (x, y), seed=seed)
     means = ", ".join(f"{k} {v:.3g}" for k, v in results.mean.items())
     return (
-        "The largest eigenvalue of the Hessian at each image: how fast the "
-        f"gradient turns. Mean: {means}. The smaller, the better a "
-        "few steps of gradient ascent know the whole ball.",
+        results,
+        "The largest eigenvalue of the Hessian at each image, a measure of how "
+        f"fast the gradient changes. Mean: {means}. If it is small, a few "
+        "steps of gradient ascent are enough to find the worst perturbation.",
         f"Dominant eigenvalues on a logarithmic scale, {len(y)} images. Mean: "
         f"{means}.",
-        _draw(hessian.draw_eigenvalues, results),
     )
 
 
@@ -157,11 +186,11 @@ def _convergence(classifiers, x, y, epsilon, seed):
         for name, loss in zip(results.names, results.loss, strict=True)
     )
     return (
-        "The loss after each step of the ascent. A curve that has levelled off "
-        "at its right end has found what it can; one that still climbs would "
-        "find more with more steps.",
+        results,
+        "The loss after each step of the attack. If a curve is flat at its "
+        "right end, the attack has converged; if it still rises, more steps "
+        "would make the attack stronger.",
         f"Mean loss against the steps of EXP: {ends} nats.",
-        _draw(convergence.draw_convergence, results),
     )
 
 
@@ -178,18 +207,11 @@ def _transfer(classifiers, x, y, epsilon, seed):
         for source, row in zip(results.names, results.accuracy, strict=True)
     )
     return (
-        f"Images that {results.attack} finds on one model, shown to all of "
-        "them. A model's own images, framed, should hurt it most: if another's "
-        "hurt it more, that is a sign that its gradients mislead attacks on "
-        "it.",
+        results,
+        f"Accuracy of each model on images that {results.attack} found on "
+        "another model. The images found on the model itself (framed) should "
+        "give the lowest accuracy. If the images of another model give a lower "
+        "one, this is a sign that the gradients of the model mislead attacks.",
         f"Accuracy under transferred {results.attack}, {len(y)} images; "
         f"{accuracies}.",
-        _draw(transfer.draw_transfer, results),
     )
-
-
-def _draw(draw: Callable[[Any, pathlib.Path], None], results: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "figure.png"
-        draw(results, path)
-        return path.read_bytes()
