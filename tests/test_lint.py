@@ -352,14 +352,14 @@ def test_a_count_is_judged_by_the_binomial_tail(n):
     seen = set()
     for count in range(n // 4):
         p = tail(count, n, 0.02)
-        status, reported = counts.judged(count, n)
+        status, reported = counts.judge(count, n)
         assert reported == pytest.approx(p, rel=1e-6)
         assert status == ("fail" if p < 0.01 else "warn" if p < 0.1 else "pass")
         seen.add(status)
-        stricter, _ = counts.judged(count, n, comparisons=3)
+        stricter, _ = counts.judge(count, n, comparisons=3)
         assert (stricter == "fail") == (p < 0.01 / 3)
     assert seen == {"pass", "warn", "fail"}
-    assert counts.judged(1, n)[0] != "fail"  # one example is no pattern
+    assert counts.judge(1, n)[0] != "fail"  # one example is no pattern
 
 
 def test_monotone_counts_what_any_weaker_attack_broke():
@@ -410,7 +410,7 @@ def test_a_warning_has_advice_of_its_own(name, monkeypatch):
     advice = {}
     for status in ("warn", "fail"):
         judged = (status, 0.05)
-        monkeypatch.setattr(counts, "judged", lambda *a, j=judged, **k: j)
+        monkeypatch.setattr(counts, "judge", lambda *a, j=judged, **k: j)
         found, _, advice[status] = CHECKS[name](Unbroken())
         assert found == status
     doubt = re.compile("may be (chance|a weak objective)")

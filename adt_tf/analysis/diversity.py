@@ -132,7 +132,14 @@ def samples(attack: Attack, name: str | None = None) -> Source:
     return Source(name or f"{attack.name}, samples", draw)
 
 
-def _run(attack, classifier, x, y, num_samples, seed):
+def _run(
+    attack: Attack,
+    classifier: Any,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    num_samples: int,
+    seed: tf.Tensor,
+) -> tf.Tensor:
     # A call of the attack would return the strongest image that it has met.
     solution = attack.solve(classifier, x, y, seed=seeds.fold(seed, 0))
     return attack.sample(

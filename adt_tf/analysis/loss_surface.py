@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,13 @@ def measure_loss_surfaces(
     )
 
 
-def _loss_function(classifier, x, y, threat_model, across):
+def _loss_function(
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    threat_model: threat_models.ThreatModel,
+    across: tf.Tensor,
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """Returns (a, b) -> cross-entropy, each [batch], for one image."""
     x, y = tf.constant(x), tf.constant(y)
 

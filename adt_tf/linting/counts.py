@@ -1,7 +1,7 @@
 """Decides whether a count of examples is more than chance.
 
-    status, p = judged(count=9, n=128, tolerance=0.02)
-    status, evidence = compared("FGSM", fallen, "PGD-20", fallen_to_pgd)
+    status, p = judge(count=9, n=128, tolerance=0.02)
+    status, evidence = compare("FGSM", fallen, "PGD-20", fallen_to_pgd)
 
 The stronger of two attacks may still miss a few examples that the weaker one
 breaks. With a tolerance for the share of such examples, a check fails if
@@ -33,7 +33,7 @@ def at_least(count: int, n: int, share: float) -> float:
     return float(stats.binom.sf(count - 1, n, share))
 
 
-def judged(
+def judge(
     count: int, n: int, tolerance: float = TOLERANCE, *, comparisons: int = 1
 ) -> tuple[str, float]:
     """Returns "pass", "warn" or "fail" and the probability p.
@@ -52,7 +52,7 @@ def judged(
     return "pass", p
 
 
-def compared(
+def compare(
     weak: str, fallen: np.ndarray, strong: str, fallen_to_strong: np.ndarray
 ) -> tuple[str, str]:
     """Judges the examples that only the weaker of two attacks breaks.
@@ -67,7 +67,7 @@ def compared(
         The status and the evidence.
     """
     missed, n = int(np.sum(fallen & ~fallen_to_strong)), len(fallen)
-    status, p = judged(missed, n)
+    status, p = judge(missed, n)
     return status, (
         f"{weak} breaks {fallen.sum()} of {n} examples, {strong} breaks "
         f"{fallen_to_strong.sum()}; {missed} fall only to the first attack "
@@ -90,7 +90,7 @@ def monotone(fallen: np.ndarray, names: Sequence[str]) -> tuple[str, str]:
     missed = np.sum(before & ~fallen[1:], axis=1)
     worst = int(missed.argmax())
     n = fallen.shape[1]
-    status, p = judged(int(missed[worst]), n, comparisons=len(missed))
+    status, p = judge(int(missed[worst]), n, comparisons=len(missed))
     figures = ", ".join(
         f"{row.sum()} with {name}"
         for row, name in zip(fallen, names, strict=True)

@@ -161,10 +161,10 @@ class Subject:
             loss: "cross_entropy" or "margin".
         """
         if loss not in self._gradients:
-            self._gradients[loss] = self.measured_gradients(loss)
+            self._gradients[loss] = self.compute_gradients(loss)
         return self._gradients[loss]
 
-    def measured_gradients(self, loss: str) -> np.ndarray | None:
+    def compute_gradients(self, loss: str) -> np.ndarray | None:
         """Computes `gradients` again, without the cache."""
         values_of = {
             "cross_entropy": objectives.cross_entropy_of,

@@ -155,7 +155,13 @@ def _examples(
     return x[:num_examples], y[:num_examples]
 
 
-def _command(workdirs, output, protocol, num_images, test) -> str:
+def _command(
+    workdirs: Sequence[str | pathlib.Path],
+    output: pathlib.Path,
+    protocol: str | None,
+    num_images: int,
+    test: Any,
+) -> str:
     folders = [str(folder) for folder in workdirs]
     if test is not None:
         argument = f", protocol={protocol!r}" if protocol else ""

@@ -27,6 +27,9 @@ from adt_tf.threat_models import ThreatModel
 # Number of images: for the clouds of perturbations, and for the curves.
 _FEW, _SOME = 8, 32
 
+# Results of an analysis, explanation and alternative text of its figure.
+_Analysis = tuple[Any, str, str]
+
 
 @dataclasses.dataclass(frozen=True)
 class AnalysisFigure:
@@ -106,10 +109,10 @@ def analyze(
 def _figure(
     title: str,
     draw: Callable[[Any, pathlib.Path], None],
-    analysis: Callable[..., tuple[Any, str, str]],
+    analysis: Callable[..., _Analysis],
     *arguments: Any,
 ) -> AnalysisFigure:
-    """Draws an analysis, a function that returns (results, text, alt)."""
+    """Runs and draws an analysis."""
     try:
         results, text, alt = analysis(*arguments)
         with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +125,14 @@ def _figure(
         return AnalysisFigure(title, reason, "", None)
 
 
-def _diversity(name, classifier, x, y, epsilon, seed):
+def _diversity(
+    name: str,
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    epsilon: float | ThreatModel,
+    seed: int,
+) -> _Analysis:
     adt_exp = methods.adt_exp(epsilon).attack
     sources = [
         diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
@@ -146,7 +156,13 @@ def _diversity(name, classifier, x, y, epsilon, seed):
     )
 
 
-def _loss_surface(classifiers, x, y, epsilon, seed):
+def _loss_surface(
+    classifiers: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    epsilon: float | ThreatModel,
+    seed: int,
+) -> _Analysis:
     results = loss_surface.measure_loss_surfaces(
         classifiers, (x[0], y[0]), epsilon=epsilon, seed=seed
     )
@@ -164,7 +180,9 @@ def _loss_surface(classifiers, x, y, epsilon, seed):
     )
 
 
-def _hessian(classifiers, x, y, seed):
+def _hessian(
+    classifiers: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int
+) -> _Analysis:
     results = hessian.measure_eigenvalues(classifiers, (x, y), seed=seed)
     means = ", ".join(f"{k} {v:.3g}" for k, v in results.mean.items())
     return (
@@ -177,7 +195,13 @@ def _hessian(classifiers, x, y, seed):
     )
 
 
-def _convergence(classifiers, x, y, epsilon, seed):
+def _convergence(
+    classifiers: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    epsilon: float | ThreatModel,
+    seed: int,
+) -> _Analysis:
     results = convergence.measure_convergence(
         classifiers, (x, y), attacks.exp(epsilon), seed=seed
     )
@@ -194,7 +218,13 @@ def _convergence(classifiers, x, y, epsilon, seed):
     )
 
 
-def _transfer(classifiers, x, y, epsilon, seed):
+def _transfer(
+    classifiers: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    epsilon: float | ThreatModel,
+    seed: int,
+) -> _Analysis:
     results = transfer.measure_transfer(
         classifiers, (x, y), attacks.pgd(epsilon), seed=seed
     )

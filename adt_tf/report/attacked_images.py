@@ -169,7 +169,14 @@ def sweep_epsilon(
     )
 
 
-def _attacked(classifier, x, y, threat_model, seed):
+def _attacked(
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    threat_model: ThreatModel,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the images after PGD, and their predicted classes."""
     if threat_model.epsilon == 0:
         return x, _seen(classifier, x)
     attack = attacks.pgd(threat_model, num_steps=NUM_STEPS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,9 @@ def epsilon_sweep(
     }
 
 
-def _sweep_chart(runs, sweep, epsilon) -> svg_charts.LineChart:
+def _sweep_chart(
+    runs: Sequence[EvaluatedRun], sweep: EpsilonSweep, epsilon: float
+) -> svg_charts.LineChart:
     count = sweep.right.shape[-1]
     series = []
     for i, run in enumerate(runs):
@@ -136,7 +138,11 @@ def _entropy_kind(run: EvaluatedRun) -> str:
 
 
 def _training_chart(
-    runs, indices, metric, y_label, unit
+    runs: Sequence[EvaluatedRun],
+    indices: Iterable[int],
+    metric: str,
+    y_label: str,
+    unit: str,
 ) -> svg_charts.LineChart | None:
     series = []
     for i in indices:

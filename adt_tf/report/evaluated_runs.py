@@ -162,7 +162,12 @@ def _evaluation(
     return path, result
 
 
-def _check_classifier(folder, path, values, script) -> None:
+def _check_classifier(
+    folder: pathlib.Path,
+    path: pathlib.Path,
+    values: dict[str, Any],
+    script: str,
+) -> None:
     """Raises an error if a file is about a replaced classifier."""
     fingerprint = values.get("classifier")
     if fingerprint and fingerprint != Workdir(folder).fingerprint():

@@ -57,7 +57,9 @@ def image_grid(
     }
 
 
-def _attacked(images, index, places) -> list[dict[str, Any]]:
+def _attacked(
+    images: AttackedImages, index: int, places: Sequence[str]
+) -> list[dict[str, Any]]:
     return [
         {
             "source": inline_images.png(image),
@@ -84,7 +86,9 @@ def _caption(attacked: int, clean: int, label: int) -> str:
     return f"seen as {attacked} (clean: {clean}, also wrong)"
 
 
-def _perturbations(images, index, places, largest) -> list[dict[str, Any]]:
+def _perturbations(
+    images: AttackedImages, index: int, places: Sequence[str], largest: float
+) -> list[dict[str, Any]]:
     changes = images.attacked[index] - images.clean
     return [
         {
@@ -96,7 +100,9 @@ def _perturbations(images, index, places, largest) -> list[dict[str, Any]]:
     ]
 
 
-def _sigmas(images, index, places, highest) -> list[dict[str, Any]]:
+def _sigmas(
+    images: AttackedImages, index: int, places: Sequence[str], highest: float
+) -> list[dict[str, Any]]:
     return [
         {
             "source": inline_images.heat(sigma, highest),

@@ -146,7 +146,14 @@ class DotTrack:
 class _Scale:
     """Maps values to positions in the drawing."""
 
-    def __init__(self, values, first, last, *, from_zero=False):
+    def __init__(
+        self,
+        values: Sequence[float],
+        first: float,
+        last: float,
+        *,
+        from_zero: bool = False,
+    ):
         finite = np.asarray(values, float)
         finite = finite[np.isfinite(finite)]
         low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)

@@ -40,7 +40,7 @@ def randomness(subject: Subject) -> Verdict:
         "average its accuracy over many calls."
     )
     first = subject.gradients("margin")
-    again = subject.measured_gradients("margin")
+    again = subject.compute_gradients("margin")
     moved = 0.0
     if first is not None and again is not None:
         norms = np.sqrt(np.sum(first**2, axis=(1, 2, 3)))

@@ -57,7 +57,7 @@ def single_step(subject: Subject) -> Verdict:
     """Checks that PGD breaks the examples that FGSM breaks."""
     fgsm = ~subject.standing(attacks.fgsm(subject.threat_model))
     pgd = ~subject.standing(_pgd(subject))
-    return _advised(*counts.compared("FGSM", fgsm, f"PGD-{_NUM_STEPS}", pgd))
+    return _with_advice(*counts.compare("FGSM", fgsm, f"PGD-{_NUM_STEPS}", pgd))
 
 
 def random_noise(subject: Subject) -> Verdict:
@@ -73,13 +73,15 @@ def random_noise(subject: Subject) -> Verdict:
         for draw in range(_NUM_DRAWS):
             predicted = subject.predict(noisy[:, draw].numpy()).argmax(-1)
             fallen[rows] |= predicted != labels[rows]
-    return _beaten(subject, f"The best of {_NUM_DRAWS} draws of noise", fallen)
+    return _compare_with_pgd(
+        subject, f"The best of {_NUM_DRAWS} draws of noise", fallen
+    )
 
 
 def black_box(subject: Subject) -> Verdict:
     """Checks that PGD breaks the examples that a query attack breaks."""
     attack = attacks.square(subject.threat_model, num_queries=500)
-    return _beaten(
+    return _compare_with_pgd(
         subject, f"{attack.name} (500 queries)", ~subject.standing(attack)
     )
 
@@ -96,7 +98,7 @@ def unbounded(subject: Subject) -> Verdict:
         )
     )
     count, n = int(standing.sum()), len(standing)
-    status, p = counts.judged(count, n, min(1 / subject.num_classes, 0.05))
+    status, p = counts.judge(count, n, min(1 / subject.num_classes, 0.05))
     return (
         status,
         f"{count} of {n} examples withstand PGD-50 on the cross-entropy and "
@@ -114,7 +116,7 @@ def larger_epsilon(subject: Subject) -> Verdict:
     radii = sorted({min(most, k * subject.epsilon) for k in (0.5, 1, 2, 4)})
     fallen = [~subject.standing(_pgd(subject, epsilon=r)) for r in radii]
     names = [f"epsilon {radius:.3g}" for radius in radii]
-    return _advised(*counts.monotone(np.stack(fallen), names))
+    return _with_advice(*counts.monotone(np.stack(fallen), names))
 
 
 def more_steps(subject: Subject) -> Verdict:
@@ -122,7 +124,7 @@ def more_steps(subject: Subject) -> Verdict:
     steps = (1, 5, _NUM_STEPS, 50)
     fallen = [~subject.standing(_pgd(subject, num_steps=t)) for t in steps]
     names = ["1 step", *(f"{t} steps" for t in steps[1:])]
-    return _advised(*counts.monotone(np.stack(fallen), names))
+    return _with_advice(*counts.monotone(np.stack(fallen), names))
 
 
 def loss_choice(subject: Subject) -> Verdict:
@@ -143,7 +145,7 @@ def loss_choice(subject: Subject) -> Verdict:
         "on logits / spread": int(np.sum(scaled & ~plain)),
     }
     worst = max(missed, key=missed.get)
-    status, p = counts.judged(
+    status, p = counts.judge(
         missed[worst], len(plain), _LOSS_TOLERANCE, comparisons=len(missed)
     )
     return (
@@ -191,7 +193,9 @@ def _pgd(
     )
 
 
-def _beaten(subject: Subject, name: str, fallen: np.ndarray) -> Verdict:
+def _compare_with_pgd(
+    subject: Subject, name: str, fallen: np.ndarray
+) -> Verdict:
     """Compares an attack without gradients with PGD."""
     white_box = np.logical_or(
         *(
@@ -200,10 +204,10 @@ def _beaten(subject: Subject, name: str, fallen: np.ndarray) -> Verdict:
         )
     )
     strong = f"PGD-{_NUM_STEPS} (cross-entropy and margin)"
-    return _advised(*counts.compared(name, fallen, strong, white_box))
+    return _with_advice(*counts.compare(name, fallen, strong, white_box))
 
 
-def _advised(status: str, evidence: str) -> Verdict:
+def _with_advice(status: str, evidence: str) -> Verdict:
     return status, evidence, _SUSPECT if status == "warn" else _MASKED
 
 
