@@ -214,7 +214,7 @@ def test_one_run_needs_no_analyses(workdirs):
         images,
         **{
             name: getattr(images, name)[:1]
-            for name in ("natural", "attacked", "seen", "sigma")
+            for name in ("natural", "attacked", "predicted", "sigma")
         },
     )
     text = render_page(
@@ -394,6 +394,26 @@ def test_models_are_shown_each_others_images(labelled_line, monkeypatch):
         {"linear": classifier}, x, y, epsilon=0.1, seed=0
     )
     assert not any(figure.png for figure in one)
+
+
+def test_a_model_without_a_gradient_is_left_out(labelled_line, monkeypatch):
+    classifier, x, y, _ = labelled_line
+    for name in ("_diversity", "_convergence", "_transfer"):
+        monkeypatch.setattr(analysis_figures, name, lambda *_: ("", "", None))
+
+    def rounded(x, training=False):
+        return classifier(tf.round(x))
+
+    models = {"linear": classifier, "rounded": rounded}
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
+    for figure in figures[2:4]:
+        assert figure.title.endswith("(without rounded: no input gradient)")
+        assert figure.png and "rounded" not in figure.alt
+    models = {"rounded": rounded}
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
+    for figure in figures[1:3]:
+        assert figure.png is None
+        assert "must hold classifiers with an input gradient" in figure.text
 
 
 def test_an_analysis_that_fails_says_why_and_costs_no_other(

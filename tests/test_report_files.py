@@ -79,7 +79,7 @@ def images():
     images, _, _ = make_measured()
     first = {
         name: getattr(images, name)[:1, :1]
-        for name in ("natural", "attacked", "seen", "sigma")
+        for name in ("natural", "attacked", "predicted", "sigma")
     }
     return dataclasses.replace(
         images, clean=images.clean[:1], labels=images.labels[:1], **first

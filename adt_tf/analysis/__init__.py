@@ -11,21 +11,22 @@ Around one image: `diversity` (restarts of PGD and samples of EXP),
 `loss_surface` and `hessian` (slope and curvature of the loss). Of several
 classifiers: `transfer` (attacks found on one, applied to another) and
 `convergence` (the loss after each step of EXP). Of several runs:
-`entropy_weight` and `epoch_time`. `plots` holds what the figures share.
+`entropy_weight` and `epoch_time`. `plots` holds the style of all figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from adt_tf import checks
 from adt_tf.checks import arguments
 
-__all__ = ["by_name", "map_batches"]
+__all__ = ["by_name", "has_input_gradient", "map_batches"]
 
 
 def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
@@ -41,6 +42,46 @@ def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
     {'a': 0.5, 'b': 1.0}
     """
     return dict(zip(names, values.tolist(), strict=True))
+
+
+def has_input_gradient(classifier: Any, images: np.ndarray) -> bool:
+    """Returns whether the logits have a derivative with respect to the image.
+
+    Args:
+        classifier: Classifier from images in [0, 1] to logits.
+        images: Images [n, height, width, channels], of which one is used.
+
+    Example:
+
+    >>> zeros = np.zeros([1, 2, 2, 1], "float32")
+    >>> has_input_gradient(lambda x, training: tf.round(x[:, 0, 0]), zeros)
+    False
+    """
+    x = tf.constant(images[:1])
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(x)
+        logits = checks.as_logits(classifier(x, training=False), classifier)
+    return tape.gradient(logits, x) is not None
+
+
+def check_differentiable(
+    classifiers: Mapping[str, Any], images: np.ndarray
+) -> None:
+    """Raises a ValueError if a classifier has no input gradient.
+
+    Args:
+        classifiers: Classifiers of images in [0, 1], by name.
+        images: Images [n, height, width, channels], of which one is used.
+    """
+    for name, classifier in classifiers.items():
+        checks.check_classifier(classifier)
+        if not has_input_gradient(classifier, images):
+            raise ValueError(
+                "Argument `classifiers` must hold classifiers with an input "
+                f"gradient. Received: {name!r}, whose gradient is None, "
+                "because an operation (such as rounding) has no derivative. "
+                "Leave it out."
+            )
 
 
 def map_batches(

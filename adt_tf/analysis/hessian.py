@@ -22,8 +22,8 @@ import numpy as np
 import tensorflow as tf
 from scipy.sparse import linalg
 
-from adt_tf import checks, data, seeds
-from adt_tf.analysis import by_name, plots
+from adt_tf import data, seeds
+from adt_tf.analysis import by_name, check_differentiable, plots
 from adt_tf.analysis.loss_surface import log_odds
 
 
@@ -173,6 +173,7 @@ def measure_eigenvalues(
     Reference: Dong et al., Adversarial Distributional Training, Sec. 5.3.
     """
     images, labels = data.as_arrays(dataset)
+    check_differentiable(classifiers, images)
     starts = seeds.per_example(
         lambda s: tf.random.stateless_normal([images[0].size], s),
         tf.constant(images),
@@ -183,7 +184,6 @@ def measure_eigenvalues(
     )
     eigenvalues = np.zeros([len(classifiers), len(labels)])
     for i, classifier in enumerate(classifiers.values()):
-        checks.check_classifier(classifier)
         multiply = hessian_vector_product(_cross_entropy(classifier))
         for j in range(len(labels)):
             x, y = (

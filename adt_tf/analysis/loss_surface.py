@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 from matplotlib import ticker
 
-from adt_tf import checks, data, seeds, threat_models
-from adt_tf.analysis import map_batches, plots
+from adt_tf import data, seeds, threat_models
+from adt_tf.analysis import check_differentiable, map_batches, plots
 from adt_tf.checks import arguments
 
 #: Offsets along both directions, in units of epsilon.
@@ -115,11 +115,11 @@ def measure_loss_surfaces(
             "be two or more increasing numbers, such as np.linspace(-2, 2, 41)",
             offsets=offsets,
         )
+    check_differentiable(classifiers, x)
     across = threat_model.random_direction(tf.constant(x), seeds.make(seed))
     a, b = np.meshgrid(offsets, offsets, indexing="ij")
     surfaces = []
     for classifier in classifiers.values():
-        checks.check_classifier(classifier)
         evaluate = _loss_function(classifier, x, y, threat_model, across)
         values = map_batches(
             evaluate,

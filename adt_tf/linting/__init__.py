@@ -211,10 +211,11 @@ def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
         )
     if model.accuracy(subject)[0] != "pass":
         return (
-            "The accuracy is at chance, or that of always naming the most "
-            f"frequent class: {subject.num_correct} of {len(subject.labels)} "
-            "examples are correct. The outcome of attacks on such a "
-            "classifier is noise and says nothing about masking.",
+            "The accuracy is at chance, or no better than always naming the "
+            f"most frequent class: {subject.num_correct} of "
+            f"{len(subject.labels)} examples are correct. The outcome of "
+            "attacks on this classifier is noise and says nothing about "
+            "masking.",
             "See `accuracy` first.",
         )
     if subject.num_correct < _FEWEST_CORRECT:

@@ -18,10 +18,12 @@ from adt_tf import attacks, methods
 from adt_tf.analysis import (
     convergence,
     diversity,
+    has_input_gradient,
     hessian,
     loss_surface,
     transfer,
 )
+from adt_tf.report.wording import listed
 from adt_tf.threat_models import ThreatModel
 
 # Number of images: for the clouds of perturbations, and for the curves.
@@ -60,6 +62,7 @@ def analyze(
     """Runs the analyses of `adt_tf.analysis` on the images.
 
     If an analysis fails, its figure gives the reason, and the others still run.
+    Models without an input gradient have no loss surface and no curvature.
 
     Args:
         classifiers: Classifiers of images in [0, 1], by name.
@@ -69,6 +72,15 @@ def analyze(
         seed: Seed of all noise.
     """
     few, some = (x[:_FEW], y[:_FEW]), (x[:_SOME], y[:_SOME])
+    differentiable = {
+        name: classifier
+        for name, classifier in classifiers.items()
+        if has_input_gradient(classifier, x)
+    }
+    left_out = ""
+    if 0 < len(differentiable) < len(classifiers):
+        names = listed([n for n in classifiers if n not in differentiable])
+        left_out = f" (without {names}: no input gradient)"
     figures = [
         _figure(
             f"Diversity of the perturbations: {name}",
@@ -79,14 +91,14 @@ def analyze(
     ]
     figures += [
         _figure(
-            "Loss surface",
+            f"Loss surface{left_out}",
             *(loss_surface.draw_loss_surfaces, _loss_surface),
-            *(classifiers, x, y, epsilon, seed),
+            *(differentiable or classifiers, x, y, epsilon, seed),
         ),
         _figure(
-            "Curvature of the loss",
+            f"Curvature of the loss{left_out}",
             *(hessian.draw_eigenvalues, _hessian),
-            *(classifiers, *some, seed),
+            *(differentiable or classifiers, *some, seed),
         ),
         _figure(
             "Convergence of the EXP attack",

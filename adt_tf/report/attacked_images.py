@@ -38,7 +38,7 @@ class AttackedImages:
         labels: Labels [images].
         natural: Predicted classes of the clean images [models, images].
         attacked: Images attacked by PGD [models, images, ...].
-        seen: Predicted classes of the attacked images [models, images].
+        predicted: Predicted classes of the attacked images [models, images].
         sigma: Standard deviations of ADT-EXP's Gaussians before tanh
             [models, images, ...].
     """
@@ -47,13 +47,13 @@ class AttackedImages:
     labels: np.ndarray
     natural: np.ndarray
     attacked: np.ndarray
-    seen: np.ndarray
+    predicted: np.ndarray
     sigma: np.ndarray
 
     @property
     def right(self) -> np.ndarray:
         """Whether images are correct both clean and attacked."""
-        return (self.natural == self.labels) & (self.seen == self.labels)
+        return (self.natural == self.labels) & (self.predicted == self.labels)
 
     @property
     def largest_change(self) -> float:
@@ -69,13 +69,13 @@ class EpsilonSweep:
         radii: Radii from 0 on [radii].
         right: Whether each example withstands [models, radii, examples].
         images: First examples, attacked [models, radii, images, ...].
-        seen: Predicted classes of these images [models, radii, images].
+        predicted: Predicted classes of these images [models, radii, images].
     """
 
     radii: np.ndarray
     right: np.ndarray
     images: np.ndarray
-    seen: np.ndarray
+    predicted: np.ndarray
 
     @property
     def accuracy(self) -> np.ndarray:
@@ -116,10 +116,10 @@ def attack_images(
     return AttackedImages(
         clean=x,
         labels=y,
-        natural=np.stack([_seen(model, x) for model in models]),
+        natural=np.stack([_predict(model, x) for model in models]),
         attacked=np.stack(attacked),
-        seen=np.stack(
-            [_seen(*pair) for pair in zip(models, attacked, strict=True)]
+        predicted=np.stack(
+            [_predict(*pair) for pair in zip(models, attacked, strict=True)]
         ),
         sigma=np.stack(sigma),
     )
@@ -149,7 +149,7 @@ def sweep_epsilon(
     radii = np.unique(
         np.minimum(threat_model.epsilon * np.array(FACTORS), largest)
     )
-    right, images, seen = [], [], []
+    right, images, predicted = [], [], []
     for classifier in classifiers.values():
         results = [
             _attacked(
@@ -163,9 +163,9 @@ def sweep_epsilon(
         ]
         right.append([classes == y for _, classes in results])
         images.append([x_adv[:num_images] for x_adv, _ in results])
-        seen.append([classes[:num_images] for _, classes in results])
+        predicted.append([classes[:num_images] for _, classes in results])
     return EpsilonSweep(
-        radii, np.array(right), np.array(images), np.array(seen)
+        radii, np.array(right), np.array(images), np.array(predicted)
     )
 
 
@@ -178,7 +178,7 @@ def _attacked(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the images after PGD, and their predicted classes."""
     if threat_model.epsilon == 0:
-        return x, _seen(classifier, x)
+        return x, _predict(classifier, x)
     attack = attacks.pgd(threat_model, num_steps=NUM_STEPS)
 
     def run(x, y):
@@ -187,10 +187,10 @@ def _attacked(
         return x_adv
 
     x_adv = map_batches(run, x, y, batch_size=_BATCH_SIZE)
-    return x_adv, _seen(classifier, x_adv)
+    return x_adv, _predict(classifier, x_adv)
 
 
-def _seen(classifier: Any, x: np.ndarray) -> np.ndarray:
+def _predict(classifier: Any, x: np.ndarray) -> np.ndarray:
     """Returns the predicted class of each image."""
 
     def classes(x):

@@ -34,7 +34,7 @@ def epsilon_sweep(
         "places": [],
         "accuracy": [[percent(a) for a in row] for row in sweep.accuracy],
         "labels": labels.tolist(),
-        "seen": sweep.seen.tolist(),
+        "predicted": sweep.predicted.tolist(),
         "images": [
             [[inline_images.png(image) for image in frame] for frame in model]
             for model in sweep.images
@@ -50,13 +50,13 @@ def epsilon_sweep(
                 {
                     "source": source,
                     "label": label,
-                    "seen": seen,
-                    "right": seen == label,
+                    "predicted": predicted,
+                    "right": predicted == label,
                 }
-                for source, label, seen in zip(
+                for source, label, predicted in zip(
                     values["images"][i][start],
                     values["labels"],
-                    values["seen"][i][start],
+                    values["predicted"][i][start],
                     strict=True,
                 )
             ],

@@ -64,13 +64,13 @@ def _attacked(
         {
             "source": inline_images.png(image),
             "alt": f"{place}, attacked by PGD, class {label}",
-            "caption": _caption(seen, natural, label),
+            "caption": _caption(predicted, natural, label),
             "kind": "right" if right else "wrong",
         }
-        for place, image, seen, natural, label, right in zip(
+        for place, image, predicted, natural, label, right in zip(
             places,
             images.attacked[index],
-            images.seen[index],
+            images.predicted[index],
             images.natural[index],
             images.labels,
             images.right[index],
@@ -80,7 +80,7 @@ def _attacked(
 
 
 def _caption(attacked: int, clean: int, label: int) -> str:
-    """Returns the predicted class, and that of a misclassified clean image."""
+    """Describes the prediction, also of a misclassified clean image."""
     if clean == label:
         return f"seen as {attacked}"
     return f"seen as {attacked} (clean: {clean}, also wrong)"

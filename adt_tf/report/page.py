@@ -109,6 +109,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for function in (
+        code_spans,
         inline_images.data_uri,
         wording.counted,
         wording.interval,
@@ -128,6 +129,21 @@ def _environment() -> jinja2.Environment:
         "allow_nan": False,
     }
     return environment
+
+
+def code_spans(text: str) -> markupsafe.Markup:
+    """Escapes a text, and marks the parts between backticks as code.
+
+    >>> print(code_spans("See `logits` < 1."))
+    See <code>logits</code> &lt; 1.
+    """
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:  # A backtick has no partner.
+        return markupsafe.escape(text)
+    return markupsafe.Markup().join(
+        markupsafe.Markup("<code>{}</code>").format(part) if i % 2 else part
+        for i, part in enumerate(parts)
+    )
 
 
 def _source(name: str) -> str:

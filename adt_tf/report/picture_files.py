@@ -65,7 +65,7 @@ def draw_images(
             axes.set(xticks=[], yticks=[])
             label = images.labels[i]
             if model is not None:
-                title = f"seen as {images.seen[model, i]}"
+                title = f"seen as {images.predicted[model, i]}"
                 if images.natural[model, i] != label:
                     title += "\nclean: wrong"
                 color = _RIGHT if images.right[model, i] else _WRONG

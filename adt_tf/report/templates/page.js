@@ -47,13 +47,13 @@ if (stored) {
     strips.forEach((strip, model) => {
       strip.querySelector("h3 span").textContent = sweep.accuracy[model][at];
       strip.querySelectorAll(".tile").forEach((tile, i) => {
-        const seen = sweep.seen[model][at][i];
-        const right = seen === sweep.labels[i];
+        const predicted = sweep.predicted[model][at][i];
+        const right = predicted === sweep.labels[i];
         const image = tile.querySelector("img");
         image.src = sweep.images[model][at][i];
         image.alt =
-          `Image ${i + 1}, class ${sweep.labels[i]}, seen as ${seen}`;
-        tile.querySelector("figcaption").textContent = seen;
+          `Image ${i + 1}, class ${sweep.labels[i]}, seen as ${predicted}`;
+        tile.querySelector("figcaption").textContent = predicted;
         tile.classList.toggle("right", right);
         tile.classList.toggle("wrong", !right);
       });
