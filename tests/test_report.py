@@ -323,9 +323,9 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
     cells = re.findall(r'<td class="(\w+)">.*?<span>(.*?)</span>', row)
     assert cells[:2] == [
         ("right", "seen as 0"),
-        ("wrong", "seen as 1, wrong already when clean: 7"),
+        ("wrong", "seen as 1 (clean: 7, also wrong)"),
     ]
-    assert text.count("<span>seen as 1, wrong") == 1
+    assert text.count("<span>seen as 1 (clean") == 1
     drawn = []
     monkeypatch.setattr(plots, "save", lambda figure, _: drawn.append(figure))
     picture_files.draw_images(runs, images, None)

@@ -51,7 +51,10 @@ QUICK = (
     "finite_gradients",
     "vanishing_gradients",
 )
+# Numbers of examples of the quick checks. `input_range` compares accuracies,
+# which needs more examples, but takes no gradients.
 _QUICK_EXAMPLES = 32
+_RANGE_EXAMPLES = 256
 
 # Masking checks whose attacks need no gradient.
 _WITHOUT_GRADIENT = ("random_noise", "black_box")
@@ -143,29 +146,43 @@ def quick_failures(
         bounds: Range of the pixels. `input_range` runs for [0, 1] only.
     """
     names = [n for n in QUICK if bounds == (0.0, 1.0) or n != "input_range"]
-    num_examples = min(_QUICK_EXAMPLES, len(labels))
-    indices = np.linspace(0, len(labels) - 1, num_examples).astype(int)
-    subject = Subject(
-        classifier,
-        images[indices],
-        labels[indices],
-        threat_model=threat_models.get(0.0),  # None of the checks attacks.
-        batch_size=num_examples,
+    few, many = (
+        _spread_subject(classifier, images, labels, number)
+        for number in (_QUICK_EXAMPLES, _RANGE_EXAMPLES)
     )
     try:
-        with subject.restored():
-            findings = [_finding(subject, name) for name in names]
+        with few.restored():
+            findings = [
+                _finding(many if name == "input_range" else few, name)
+                for name in names
+            ]
     except (ValueError, tf.errors.OpError) as error:
         finding = Finding(
             "classifier",
             "skipped",
-            f"The classifier could not be checked: a call with {num_examples} "
-            f"images, or with one, failed: {files.first_line(error)}",
+            f"The classifier could not be checked: a call with "
+            f"{few.batch_size} images, or with one, failed: "
+            f"{files.first_line(error)}",
             "Make the classifier accept batches of any size, and run "
             "`adt_tf.lint` on it.",
         )
         return (finding,)
     return tuple(finding for finding in findings if finding.status == "fail")
+
+
+def _spread_subject(
+    classifier: Any, images: np.ndarray, labels: np.ndarray, number: int
+) -> Subject:
+    """Returns a subject with evenly spaced examples, for no attack."""
+    number = min(number, len(labels))
+    indices = np.linspace(0, len(labels) - 1, number).astype(int)
+    return Subject(
+        classifier,
+        images[indices],
+        labels[indices],
+        threat_model=threat_models.get(0.0),
+        batch_size=_QUICK_EXAMPLES,
+    )
 
 
 def _checked_names(checks: Sequence[str] | None) -> list[str]:
