@@ -1,4 +1,4 @@
-"""The report: its parts and its page against known verdicts."""
+"""Tests the report's parts and its page on runs with known results."""
 
 import dataclasses
 import html.parser
@@ -263,7 +263,7 @@ def test_entropy_is_drawn_for_distributions_alone(tmp_path):
 
 
 def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
-    """That of IMP-AM is of z, not of pixels: no axis for both."""
+    """The entropy of IMP-AM is of z, not of pixels, so it has its own axis."""
     folders = [
         make_workdir(tmp_path / method, NAMES[0], method=method)
         for method in ("adt_exp", "adt_imp_am")
@@ -280,10 +280,10 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
 def test_what_is_about_another_classifier_is_refused(tmp_path):
     folder = make_workdir(tmp_path / "run", NAMES[0])
     (folder / "classifier.keras").write_bytes(b"one")
-    known = {"classifier": Workdir(folder).fingerprint()}
+    fingerprint = {"classifier": Workdir(folder).fingerprint()}
     for name in ("evaluation", "lint"):
         path = folder / f"{name}.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | known))
+        path.write_text(json.dumps(json.loads(path.read_text()) | fingerprint))
     evaluated_runs.read_runs([folder])
     (folder / "classifier.keras").write_bytes(b"another")
     with pytest.raises(ValueError, match="adt-evaluate --workdir="):
@@ -326,10 +326,10 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
         ("wrong", "seen as 1 (clean: 7, also wrong)"),
     ]
     assert text.count("<span>seen as 1 (clean") == 1
-    drawn = []
-    monkeypatch.setattr(plots, "save", lambda figure, _: drawn.append(figure))
+    figures = []
+    monkeypatch.setattr(plots, "save", lambda figure, _: figures.append(figure))
     picture_files.draw_images(runs, images, None)
-    titles = [axes.get_title() for axes in drawn[0].axes]
+    titles = [axes.get_title() for axes in figures[0].axes]
     assert titles.count("seen as 1\nclean: wrong") == 1
     assert sum("clean" in title for title in titles) == 1
 
@@ -351,10 +351,12 @@ def test_points_of_a_chart_stand_where_their_values_are():
 def test_images_keep_their_pixels():
     """An independent reader gives back what went in, pixel by pixel."""
     values = np.linspace(0, 1, 64).reshape(8, 8, 1)
-    shown = reader.imread(io.BytesIO(decode(inline_images.png(values))))[..., 0]
-    factor = len(shown) // 8
+    decoded = reader.imread(io.BytesIO(decode(inline_images.png(values))))[
+        ..., 0
+    ]
+    factor = len(decoded) // 8
     np.testing.assert_allclose(
-        shown[::factor, ::factor], values[..., 0], atol=1 / 255
+        decoded[::factor, ::factor], values[..., 0], atol=1 / 255
     )
     delta = np.array([-0.1, 0.0, 0.1]).reshape(1, 3, 1)
     content = decode(inline_images.perturbation(delta, 0.1))
@@ -439,13 +441,13 @@ def test_an_analysis_that_fails_says_why_and_costs_no_other(
 
 def test_sigma_is_that_of_training(labelled_line):
     classifier, x, y, _ = labelled_line
-    shown = attacked_images.attack_images(
+    images = attacked_images.attack_images(
         {"linear": classifier}, x, y, epsilon=0.1, seed=0
     )
     attack = methods.adt_exp(0.1).attack
     expected = attack.distribution(classifier, x, y, seed=0)
     np.testing.assert_allclose(
-        shown.sigma[0], expected.distribution.distribution.scale, rtol=1e-5
+        images.sigma[0], expected.distribution.distribution.scale, rtol=1e-5
     )
 
 
