@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,31 @@ class AnalysisFigure:
     png: bytes | None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """Models, examples and settings of an analysis."""
+
+    classifiers: Mapping[str, Any]
+    x: np.ndarray
+    y: np.ndarray
+    epsilon: float | ThreatModel
+    seed: int
+
+    @property
+    def examples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Images and labels."""
+        return self.x, self.y
+
+    def first(self, count: int) -> _Inputs:
+        """Keeps the first examples."""
+        return dataclasses.replace(self, x=self.x[:count], y=self.y[:count])
+
+    def only(self, names: Sequence[str]) -> _Inputs:
+        """Keeps the models of these names."""
+        classifiers = {name: self.classifiers[name] for name in names}
+        return dataclasses.replace(self, classifiers=classifiers)
+
+
 def analyze(
     classifiers: Mapping[str, Any],
     x: np.ndarray,
@@ -71,39 +96,37 @@ def analyze(
         epsilon: Radius of the attacks, or a threat model.
         seed: Seed of all noise.
     """
-    few, some = (x[:_FEW], y[:_FEW]), (x[:_SOME], y[:_SOME])
-    differentiable = {
-        name: classifier
-        for name, classifier in classifiers.items()
-        if has_input_gradient(classifier, x)
-    }
+    inputs = _Inputs(classifiers, x, y, epsilon, seed)
+    some = inputs.first(_SOME)
+    smooth = [n for n, f in classifiers.items() if has_input_gradient(f, x)]
     left_out = ""
-    if 0 < len(differentiable) < len(classifiers):
-        names = listed([n for n in classifiers if n not in differentiable])
-        left_out = f" (without {names}: no input gradient)"
+    if 0 < len(smooth) < len(classifiers):
+        others = listed([n for n in classifiers if n not in smooth])
+        left_out = f" (without {others}: no input gradient)"
+    smooth = smooth or list(classifiers)
     figures = [
         _figure(
             f"Diversity of the perturbations: {name}",
             *(diversity.draw_diversity, _diversity),
-            *(name, classifier, *few, epsilon, seed),
+            inputs.only([name]).first(_FEW),
         )
-        for name, classifier in classifiers.items()
+        for name in classifiers
     ]
     figures += [
         _figure(
             f"Loss surface{left_out}",
             *(loss_surface.draw_loss_surfaces, _loss_surface),
-            *(differentiable or classifiers, x, y, epsilon, seed),
+            inputs.only(smooth),
         ),
         _figure(
             f"Curvature of the loss{left_out}",
             *(hessian.draw_eigenvalues, _hessian),
-            *(differentiable or classifiers, *some, seed),
+            some.only(smooth),
         ),
         _figure(
             "Convergence of the EXP attack",
             *(convergence.draw_convergence, _convergence),
-            *(classifiers, *some, epsilon, seed),
+            some,
         ),
     ]
     # Transfer needs two models.
@@ -112,7 +135,7 @@ def analyze(
             _figure(
                 "Transfer between the models",
                 *(transfer.draw_transfer, _transfer),
-                *(classifiers, x, y, epsilon, seed),
+                inputs,
             )
         )
     return figures
@@ -121,12 +144,12 @@ def analyze(
 def _figure(
     title: str,
     draw: Callable[[Any, pathlib.Path], None],
-    analysis: Callable[..., _Analysis],
-    *arguments: Any,
+    analysis: Callable[[_Inputs], _Analysis],
+    inputs: _Inputs,
 ) -> AnalysisFigure:
     """Runs and draws an analysis."""
     try:
-        results, text, alt = analysis(*arguments)
+        results, text, alt = analysis(inputs)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "figure.png"
             draw(results, path)
@@ -137,21 +160,19 @@ def _figure(
         return AnalysisFigure(title, reason, "", None)
 
 
-def _diversity(
-    name: str,
-    classifier: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    epsilon: float | ThreatModel,
-    seed: int,
-) -> _Analysis:
-    adt_exp = methods.adt_exp(epsilon).attack
+def _diversity(inputs: _Inputs) -> _Analysis:
+    ((name, classifier),) = inputs.classifiers.items()
+    adt_exp = methods.adt_exp(inputs.epsilon).attack
     sources = [
-        diversity.restarts(attacks.pgd(epsilon), "PGD, restarts"),
+        diversity.restarts(attacks.pgd(inputs.epsilon), "PGD, restarts"),
         diversity.samples(adt_exp, "ADT-EXP, samples"),
     ]
     results = diversity.measure_diversity(
-        classifier, (x, y), sources, num_samples=20, seed=seed
+        classifier,
+        inputs.examples,
+        sources,
+        num_samples=20,
+        seed=inputs.seed,
     )
     pgd, exp = results.mean_distance.values()
     return (
@@ -168,15 +189,12 @@ def _diversity(
     )
 
 
-def _loss_surface(
-    classifiers: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    epsilon: float | ThreatModel,
-    seed: int,
-) -> _Analysis:
+def _loss_surface(inputs: _Inputs) -> _Analysis:
     results = loss_surface.measure_loss_surfaces(
-        classifiers, (x[0], y[0]), epsilon=epsilon, seed=seed
+        inputs.classifiers,
+        (inputs.x[0], inputs.y[0]),
+        epsilon=inputs.epsilon,
+        seed=inputs.seed,
     )
     ranges = "; ".join(
         f"{name} from {loss.min():.2f} to {loss.max():.2f}"
@@ -192,30 +210,27 @@ def _loss_surface(
     )
 
 
-def _hessian(
-    classifiers: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int
-) -> _Analysis:
-    results = hessian.measure_eigenvalues(classifiers, (x, y), seed=seed)
+def _hessian(inputs: _Inputs) -> _Analysis:
+    results = hessian.measure_eigenvalues(
+        inputs.classifiers, inputs.examples, seed=inputs.seed
+    )
     means = ", ".join(f"{k} {v:.3g}" for k, v in results.mean.items())
     return (
         results,
         "The largest eigenvalue of the Hessian at each image, a measure of how "
         f"fast the gradient changes. Mean: {means}. If it is small, a few "
         "steps of gradient ascent are enough to find the worst perturbation.",
-        f"Dominant eigenvalues on a logarithmic scale, {len(y)} images. Mean: "
+        f"Dominant eigenvalues on a logarithmic scale, {len(inputs.y)} images. Mean: "
         f"{means}.",
     )
 
 
-def _convergence(
-    classifiers: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    epsilon: float | ThreatModel,
-    seed: int,
-) -> _Analysis:
+def _convergence(inputs: _Inputs) -> _Analysis:
     results = convergence.measure_convergence(
-        classifiers, (x, y), attacks.exp(epsilon), seed=seed
+        inputs.classifiers,
+        inputs.examples,
+        attacks.exp(inputs.epsilon),
+        seed=inputs.seed,
     )
     ends = ", ".join(
         f"{name} {loss[0]:.2f} to {loss[-1]:.2f}"
@@ -230,15 +245,12 @@ def _convergence(
     )
 
 
-def _transfer(
-    classifiers: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    epsilon: float | ThreatModel,
-    seed: int,
-) -> _Analysis:
+def _transfer(inputs: _Inputs) -> _Analysis:
     results = transfer.measure_transfer(
-        classifiers, (x, y), attacks.pgd(epsilon), seed=seed
+        inputs.classifiers,
+        inputs.examples,
+        attacks.pgd(inputs.epsilon),
+        seed=inputs.seed,
     )
     accuracies = "; ".join(
         f"found on {source}: "
@@ -254,6 +266,6 @@ def _transfer(
         "another model. The images found on the model itself (framed) should "
         "give the lowest accuracy. If the images of another model give a lower "
         "one, this is a sign that the gradients of the model mislead attacks.",
-        f"Accuracy under transferred {results.attack}, {len(y)} images; "
+        f"Accuracy under transferred {results.attack}, {len(inputs.y)} images; "
         f"{accuracies}.",
     )
