@@ -220,8 +220,8 @@ def _hessian(inputs: _Inputs) -> _Analysis:
         "The largest eigenvalue of the Hessian at each image, a measure of how "
         f"fast the gradient changes. Mean: {means}. If it is small, a few "
         "steps of gradient ascent are enough to find the worst perturbation.",
-        f"Dominant eigenvalues on a logarithmic scale, {len(inputs.y)} images. Mean: "
-        f"{means}.",
+        f"Dominant eigenvalues of {len(inputs.y)} images on a logarithmic "
+        f"scale. Mean: {means}.",
     )
 
 
