@@ -1,4 +1,4 @@
-"""Texts of others in Markdown, without effect as HTML or as Markdown."""
+"""Escapes text for Markdown, so that it has no effect as HTML or markup."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def escape(value: object) -> str:
-    r"""Makes any text harmless in Markdown, in tables too.
+    r"""Escapes a text for Markdown, including cells of tables.
 
-    Underscores inside words, as in adt_exp, mean nothing and stay.
+    Underscores inside words, as in adt_exp, are not markup and stay.
 
     >>> print(escape("<b> *a* adt_exp _b_ [x](y) |"))
     &lt;b&gt; \*a\* adt_exp \_b\_ \[x\](y) \|
     """
     text = " ".join(str(value).split())
     text = re.sub(r"[\\`*\[\]|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
-    # An ampersand alone, as in C&W, means nothing either.
+    # A single ampersand, as in C&W, is not markup either.
     return re.sub(r"[<>]|&(?=#?\w+;)", lambda match: _ENTITIES[match[0]], text)
 
 
 def code(value: object) -> str:
-    r"""Sets a text in type of fixed width.
+    r"""Formats a text as inline code.
 
     >>> print(code("adt_exp"), code("<b>`"))
     `adt_exp` <code>&lt;b&gt;\`</code>
     """
     text = " ".join(str(value).split())
-    # Between backticks nothing can be escaped.
+    # Nothing can be escaped between backticks.
     if re.search("[<`]", text):
         return f"<code>{escape(text)}</code>"
     return f"`{text}`"

@@ -246,7 +246,7 @@ def test_surface_of_a_linear_classifier(linear, small):
     flat = x[0].ravel().astype(np.float64)
     p = softmax(flat @ kernel + bias)
     along = np.sign(kernel @ (p - np.eye(3)[y[0]]))
-    # The random direction is not told, but what it does to the logits is
+    # The random direction is unknown, but its effect on the logits is
     # linear: with no step along the gradient, all losses of a row follow from
     # signs that we can search for, as 2^16 is small.
     signs = np.array(np.meshgrid(*[[-1, 1]] * 16)).reshape(16, -1).T
@@ -333,21 +333,21 @@ def test_eigenvalue_of_a_known_quadratic():
         rtol=1e-4,
         atol=1e-5,
     )
-    found = hessian.dominant_eigenvalue(
+    eigenvalue = hessian.dominant_eigenvalue(
         lambda u: (
             multiply(x, None, u.reshape(x.shape).astype("f4")).numpy().ravel()
         ),
         v.ravel(),
     )
-    assert found == pytest.approx(-9, rel=1e-3)
+    assert eigenvalue == pytest.approx(-9, rel=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e9])
 def test_eigenvalue_of_any_magnitude(scale):
     values = scale * np.linspace(-1, 2, 30)
     start = np.random.default_rng(7).normal(size=30)
-    found = hessian.dominant_eigenvalue(lambda v: values * v, start)
-    assert found == pytest.approx(2 * scale, rel=1e-3)
+    eigenvalue = hessian.dominant_eigenvalue(lambda v: values * v, start)
+    assert eigenvalue == pytest.approx(2 * scale, rel=1e-3)
 
 
 def test_no_curvature_is_zero():
@@ -426,9 +426,9 @@ def test_transfer_to_itself_is_white_box(labelled):
     results = transfer.measure_transfer(classifiers, labelled, attack)
     accuracy = results.accuracy
     x_adv = attack(classifiers["one"], x, y).x_adv
-    seen = predicted(classifiers["one"], x_adv)
-    assert 0 < np.mean(seen == y) < 1
-    np.testing.assert_allclose(accuracy[:2, :2], np.mean(seen == y))
+    predictions = predicted(classifiers["one"], x_adv)
+    assert 0 < np.mean(predictions == y) < 1
+    np.testing.assert_allclose(accuracy[:2, :2], np.mean(predictions == y))
     # Equal as sources and as targets.
     np.testing.assert_array_equal(accuracy[0], accuracy[1])
     np.testing.assert_array_equal(accuracy[:, 0], accuracy[:, 1])
@@ -484,10 +484,10 @@ def test_entropy_of_the_starting_distribution(linear, small):
         + math.log(EPSILON)
         + squash
     )
-    found = entropy_weight.mean_entropy(
+    entropy = entropy_weight.mean_entropy(
         linear, small, still(EPSILON), num_samples=1000, batch_size=2
     )
-    assert found == pytest.approx(expected, abs=0.02)
+    assert entropy == pytest.approx(expected, abs=0.02)
 
 
 def test_entropy_of_a_point_is_zero(linear, small):
@@ -495,11 +495,11 @@ def test_entropy_of_a_point_is_zero(linear, small):
 
 
 def test_entropy_grows_with_its_weight(linear, small):
-    attack, found = attacks.exp(EPSILON), []
+    attack, entropies = attacks.exp(EPSILON), []
     for attack.entropy_weight in (0.0, 1.0):
-        found.append(entropy_weight.mean_entropy(linear, small, attack))
+        entropies.append(entropy_weight.mean_entropy(linear, small, attack))
     # No density in the ball has more than the uniform one.
-    assert found[0] < found[1] < math.log(2 * EPSILON)
+    assert entropies[0] < entropies[1] < math.log(2 * EPSILON)
 
 
 def runs():
@@ -604,7 +604,7 @@ def test_convergence_does_not_depend_on_the_batch_size(linear, small):
 
 
 def test_convergence_refuses_an_attack_without_steps(linear, small):
-    with pytest.raises(ValueError, match="step by step"):
+    with pytest.raises(ValueError, match="gradient ascent"):
         convergence.measure_convergence(
             {"linear": linear}, small, attacks.identity()
         )
@@ -629,7 +629,7 @@ def test_times_are_relative_to_at_pgd_round_by_round():
     values = results.to_dict()
     assert values["seconds_per_step"] == {"at_pgd": 2.0, "adt_exp": 8.2}
     assert values["relative_to_at_pgd"]["at_pgd"] == 1.0
-    with pytest.raises(ValueError, match="must have 'at_pgd'"):
+    with pytest.raises(ValueError, match="must contain 'at_pgd'"):
         epoch_time.EpochTimes(("adt_exp",), np.ones([1, 3]))
 
 
@@ -735,8 +735,8 @@ def test_pictures_have_titles_axes_and_names(name):
         ]
         named = any(tick[:1].isalpha() for tick in ticks)
         assert any(labels) or named, axis
-    for shown in getattr(results, "names", ()):
-        assert any(shown in text for text in texts), shown
+    for name in getattr(results, "names", ()):
+        assert any(name in text for text in texts), name
 
 
 @pytest.mark.parametrize("name", PICTURES)

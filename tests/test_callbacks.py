@@ -149,8 +149,8 @@ def test_keeps_the_most_robust_epoch_of_a_real_training(dilemma, tmp_path):
     np.testing.assert_allclose(history["val_robust_accuracy"], by_hand)
     assert by_hand[0] > 0.8 > 0.2 > by_hand[-1]
     best = int(np.argmax(by_hand))
-    kept = keras.saving.load_model(path)
-    assert_same_weights(kept.get_weights(), record.epochs[best], atol=0)
+    saved = keras.saving.load_model(path)
+    assert_same_weights(saved.get_weights(), record.epochs[best], atol=0)
     assert json.loads(path.with_suffix(".json").read_text()) == {
         "format": 1,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -215,8 +215,8 @@ def test_a_resumed_run_replaces_a_worse_one(trainer, dilemma, tmp_path):
     play(trainer, resumed, [(FRAGILE, 1.0), (ROBUST, 0.9)])
     best = json.loads(path.with_suffix(".json").read_text())
     assert (best["epoch"], best["robust_accuracy"]) == (2, 0.9)
-    kept = keras.saving.load_model(path).get_weights()
-    assert_same_weights(kept, linear_weights(*ROBUST), atol=0)
+    saved = keras.saving.load_model(path).get_weights()
+    assert_same_weights(saved, linear_weights(*ROBUST), atol=0)
 
 
 def test_a_new_run_is_told_of_the_files_of_another(trainer, dilemma, tmp_path):
@@ -224,7 +224,9 @@ def test_a_new_run_is_told_of_the_files_of_another(trainer, dilemma, tmp_path):
     play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     before = files(tmp_path)
     again = RobustCheckpoint(dilemma, ATTACK, path)
-    with pytest.warns(UserWarning, match="earlier run .*90.00 %.* stays until"):
+    with pytest.warns(
+        UserWarning, match="earlier run .*90.00 %.* replaces it only"
+    ):
         play(trainer, again, [(FRAGILE, 1.0)], steps=0)
     assert files(tmp_path) == before
 
@@ -278,8 +280,8 @@ def test_a_run_killed_between_the_renames_goes_on(
     play(trainer, again, [(FRAGILE, 1.0), ((2.0, 0.0), 0.9)])
     assert again.best["robust_accuracy"] == 0.9
     assert set(files(tmp_path)) == {"best.json", "best.keras"}
-    kept = keras.saving.load_model(path).get_weights()
-    assert_same_weights(kept, linear_weights(*ROBUST), atol=0)
+    saved = keras.saving.load_model(path).get_weights()
+    assert_same_weights(saved, linear_weights(*ROBUST), atol=0)
 
 
 def test_a_diverged_classifier_is_an_error_and_leaves_the_best(
@@ -306,7 +308,7 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
     path.write_bytes(b"precious")
     if record is not None:
         path.with_suffix(".json").write_text(record)
-    with pytest.raises(ValueError, match="does not say how robust it is"):
+    with pytest.raises(ValueError, match="does not state its robust accuracy"):
         play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     assert path.read_bytes() == b"precious"
 
@@ -323,14 +325,14 @@ def test_notices_a_real_collapse(dilemma):
     """Clean training from a robust start: each step is one of gradients."""
     record = Record()
     callback = CatastrophicOverfitting(dilemma, EPSILON)
-    with pytest.warns(UserWarning, match="Catastrophic") as told:
+    with pytest.warns(UserWarning, match="Catastrophic") as caught:
         history = fit(
             make_trainer(make_classifier()), dilemma, [callback, record], 8
         )
     by_hand = [robust_accuracy_by_hand(w, *dilemma) for w in record.epochs]
     first = next(i for i, r in enumerate(by_hand) if r < 0.9 / 2)
     assert 0 < first < 7 and history["accuracy"][first] > 0.89
-    messages = [str(w.message) for w in told if "Catas" in str(w.message)]
+    messages = [str(w.message) for w in caught if "Catas" in str(w.message)]
     assert len(messages) == 1
     for part in (
         f"in epoch {first + 1}:",
@@ -361,13 +363,13 @@ SCENES = {
 
 
 def collapses(trainer, dataset, scenes, **arguments):
-    """Returns the epochs in which a collapse is told, and how many ran."""
+    """Returns the epochs with a warning, and the number of epochs."""
     callback = CatastrophicOverfitting(dataset, ATTACK, **arguments)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         epochs = play(trainer, callback, scenes)
-    found = (re.search(r"in epoch (\d+):", str(w.message)) for w in told)
-    return [int(match[1]) for match in found if match], epochs
+    matches = (re.search(r"in epoch (\d+):", str(w.message)) for w in caught)
+    return [int(match[1]) for match in matches if match], epochs
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -498,9 +500,9 @@ def test_averaged_weights_are_what_is_measured_and_kept(name, plain, tmp_path):
         assert_same_weights(after.epochs[epoch], expected, atol=1e-5)
         assert distance(before.epochs[epoch], expected) > 1e-3
     assert_same_weights(classifier.get_weights(), averages[-1], atol=1e-5)
-    kept = keras.saving.load_model(checkpoint.path).get_weights()
+    saved = keras.saving.load_model(checkpoint.path).get_weights()
     best = after.epochs[checkpoint.best["epoch"] - 1]
-    assert_same_weights(kept, best, atol=0)
+    assert_same_weights(saved, best, atol=0)
     if name == "l2":
         # The swap adds and subtracts, so it leaves a rounding behind.
         for ours, theirs in zip(before.epochs, without.epochs, strict=True):
@@ -533,11 +535,11 @@ def distance(ours, theirs):
 @pytest.mark.parametrize("name", ["at_pgd", "adt_exp"])
 def test_epsilon_warms_up(name, images):
     x, y = images
-    seen = []
+    logged = []
 
     class Watch(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            seen.append(
+            logged.append(
                 (
                     float(self.model.epsilon_share),
                     logs["perturbation"],
@@ -559,10 +561,10 @@ def test_epsilon_warms_up(name, images):
         callbacks=[EpsilonWarmup(3), Watch()],
     )
     np.testing.assert_allclose(
-        [row[0] for row in seen], [1 / 3, 2 / 3, 1.0, 1.0], rtol=1e-6
+        [row[0] for row in logged], [1 / 3, 2 / 3, 1.0, 1.0], rtol=1e-6
     )
     # Steps grow with epsilon, so the share of the ball that is used stays.
-    shares = [share for row in seen for share in row[1:]]
+    shares = [share for row in logged for share in row[1:]]
     assert max(shares) - min(shares) < 0.15 and max(shares) <= 1.00001
     assert method.attack.threat_model.epsilon == 0.2
     with pytest.raises(ValueError, match="num_epochs"):

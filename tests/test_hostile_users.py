@@ -176,7 +176,7 @@ def test_a_report_overwrites_no_file_of_the_user(name, tmp_path):
     output = tmp_path / "output"
     output.mkdir()
     (output / name).write_text("<!doctype html>\nmine")
-    with pytest.raises(ValueError, match=f"{name} is there and belongs to no"):
+    with pytest.raises(ValueError, match=f"{name} exists and belongs to no"):
         reports.write([folder], output)
     assert [path.name for path in output.iterdir()] == [name]
     assert (output / name).read_text().endswith("mine")
@@ -194,7 +194,7 @@ def test_a_report_overwrites_its_own_files(tmp_path):
 
 def test_a_report_in_the_place_of_a_file(tmp_path):
     folder = make_workdir(tmp_path / "run", NAMES[0])
-    with pytest.raises(ValueError, match="is no directory"):
+    with pytest.raises(ValueError, match="is not a directory"):
         reports.write([folder], folder / "metrics.csv")
 
 

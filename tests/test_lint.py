@@ -1,4 +1,4 @@
-"""Each check meets a classifier made to fail it, and an honest one."""
+"""Tests each check on a classifier that must fail it, and on an honest one."""
 
 import json
 import math
@@ -284,7 +284,7 @@ def test_a_random_gradient(honest, digits):
 
 
 def test_a_linear_classifier_is_honest(digits):
-    """Its logits are small: the cross-entropy climbs to all classes at once."""
+    """Its logits are small, so the gradient points to all classes at once."""
     model = make_linear(epochs=5, seed=1)
     finding = run(model, digits, "loss_choice", num_examples=128)["loss_choice"]
     assert finding.status == "pass", finding.evidence
@@ -305,7 +305,7 @@ def test_masking_cannot_be_told_at_chance(digits):
 
 @pytest.mark.slow
 def test_the_score_on_masked_and_honest_models(honest, digits):
-    """Twelve of twelve fail; none of nine does, or is warned of."""
+    """All twelve masked models fail; no honest one fails or gets a warning."""
 
     def statuses(models):
         return {
@@ -318,17 +318,21 @@ def test_the_score_on_masked_and_honest_models(honest, digits):
 
     masked = statuses(make_masked(honest, digits[0]))
     assert len(masked) == 12
-    assert all("fail" in found.values() for found in masked.values()), masked
+    assert all("fail" in by_check.values() for by_check in masked.values()), (
+        masked
+    )
     others = statuses(make_honest(honest))
     assert len(others) == 9
-    assert {s for found in others.values() for s in found.values()} == {"pass"}
+    assert {s for by_check in others.values() for s in by_check.values()} == {
+        "pass"
+    }
 
 
 def test_accuracy_that_rises_with_epsilon(honest, digits):
     model = make_masked(honest, digits[0])["reversed far away"]()
     report = run(model, digits, "larger_epsilon")
     assert report["larger_epsilon"].status == "fail"
-    assert "stand again with epsilon 0.3" in report["larger_epsilon"].evidence
+    assert "withstand epsilon 0.3" in report["larger_epsilon"].evidence
 
 
 def test_accuracy_that_rises_with_steps(honest, digits):
@@ -349,17 +353,17 @@ def tail(count, n, share):
 
 @pytest.mark.parametrize("n", [16, 64, 128])
 def test_a_count_is_judged_by_the_binomial_tail(n):
-    seen = set()
+    statuses = set()
     for count in range(n // 4):
         p = tail(count, n, 0.02)
-        status, reported = counts.judged(count, n)
+        status, reported = counts.judge(count, n)
         assert reported == pytest.approx(p, rel=1e-6)
         assert status == ("fail" if p < 0.01 else "warn" if p < 0.1 else "pass")
-        seen.add(status)
-        stricter, _ = counts.judged(count, n, comparisons=3)
+        statuses.add(status)
+        stricter, _ = counts.judge(count, n, comparisons=3)
         assert (stricter == "fail") == (p < 0.01 / 3)
-    assert seen == {"pass", "warn", "fail"}
-    assert counts.judged(1, n)[0] != "fail"  # one example is no pattern
+    assert statuses == {"pass", "warn", "fail"}
+    assert counts.judge(1, n)[0] != "fail"  # one example is no pattern
 
 
 def test_monotone_counts_what_any_weaker_attack_broke():
@@ -369,9 +373,9 @@ def test_monotone_counts_what_any_weaker_attack_broke():
     fallen[2, 50:90] = True  # 50 of the first two do
     status, evidence = counts.monotone(fallen, ["a", "b", "c"])
     assert status == "fail"
-    assert "30 with a, 40 with b, 40 with c; 50 that" in evidence
+    assert "30 with a, 40 with b, 40 with c; 50 of" in evidence
     p = tail(50, 100, 0.02)
-    assert evidence.endswith(f"stand again with c (p = {p:.1g}).")
+    assert evidence.endswith(f"withstand c (p = {p:.1g}).")
     assert counts.monotone(np.sort(fallen, 0), ["a", "b", "c"])[0] == "pass"
 
 
@@ -391,7 +395,7 @@ def test_an_attack_runs_once(honest, digits):
 
 
 class Unbroken:
-    """What a masking check asks of a subject, where no attack works."""
+    """A stand-in for a subject on which no attack succeeds."""
 
     threat_model, epsilon = Linf(EPSILON), EPSILON
     images, labels = np.zeros([4, 8, 8, 1], np.float32), np.zeros(4, int)
@@ -409,11 +413,11 @@ class Unbroken:
 def test_a_warning_has_advice_of_its_own(name, monkeypatch):
     advice = {}
     for status in ("warn", "fail"):
-        judged = (status, 0.05)
-        monkeypatch.setattr(counts, "judged", lambda *a, j=judged, **k: j)
-        found, _, advice[status] = CHECKS[name](Unbroken())
-        assert found == status
-    doubt = re.compile("may be (chance|a poor guide)")
+        verdict = (status, 0.05)
+        monkeypatch.setattr(counts, "judge", lambda *a, j=verdict, **k: j)
+        returned, _, advice[status] = CHECKS[name](Unbroken())
+        assert returned == status
+    doubt = re.compile("may be (chance|a weak objective)")
     assert doubt.search(advice["warn"])
     assert not doubt.search(advice["fail"])
 
@@ -454,7 +458,7 @@ def test_the_table_and_the_dictionary():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"checks": ["nope"]}, "names out of .*Received: checks=.'nope'"),
+        ({"checks": ["nope"]}, "names from .*Received: checks=.'nope'"),
         ({"checks": "accuracy"}, "must be a list"),
         ({"checks": []}, "must be a list"),
         ({"epsilon": 0.0}, "above 0"),

@@ -1,4 +1,4 @@
-"""Models whose gradients mislead: PGD calls them robust, others see through.
+"""Tests models with masked gradients, which look robust under PGD only.
 
 The classifier is trained without any attack and falls to PGD as it is. Masked,
 its decisions are the same or nearly so, and only the gradients are gone.
@@ -16,7 +16,7 @@ NUM = 48
 
 
 class Masked(keras.Model):
-    """Something before and after a model."""
+    """A model with functions before and after it."""
 
     def __init__(self, model, before=tf.identity, after=tf.identity):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The report: its parts and its page against known verdicts."""
+"""Tests the report's parts and its page on runs with known results."""
 
 import dataclasses
 import html.parser
@@ -214,7 +214,7 @@ def test_one_run_needs_no_analyses(workdirs):
         images,
         **{
             name: getattr(images, name)[:1]
-            for name in ("natural", "attacked", "seen", "sigma")
+            for name in ("natural", "attacked", "predicted", "sigma")
         },
     )
     text = render_page(
@@ -263,7 +263,7 @@ def test_entropy_is_drawn_for_distributions_alone(tmp_path):
 
 
 def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
-    """That of IMP-AM is of z, not of pixels: no axis for both."""
+    """The entropy of IMP-AM is of z, not of pixels, so it has its own axis."""
     folders = [
         make_workdir(tmp_path / method, NAMES[0], method=method)
         for method in ("adt_exp", "adt_imp_am")
@@ -271,7 +271,7 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
     _, _, pixels, latent = curve_sections.training_charts(
         evaluated_runs.read_runs(folders)
     )
-    assert pixels.y_label == "entropy (nats a pixel value)"
+    assert pixels.y_label == "entropy (nats per pixel value)"
     assert latent.y_label.startswith("log q(z given delta)")
     assert [line.index for line in pixels.lines] == [0]
     assert [line.index for line in latent.lines] == [1]
@@ -280,10 +280,10 @@ def test_entropies_of_several_kinds_have_panels_of_their_own(tmp_path):
 def test_what_is_about_another_classifier_is_refused(tmp_path):
     folder = make_workdir(tmp_path / "run", NAMES[0])
     (folder / "classifier.keras").write_bytes(b"one")
-    known = {"classifier": Workdir(folder).fingerprint()}
+    fingerprint = {"classifier": Workdir(folder).fingerprint()}
     for name in ("evaluation", "lint"):
         path = folder / f"{name}.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | known))
+        path.write_text(json.dumps(json.loads(path.read_text()) | fingerprint))
     evaluated_runs.read_runs([folder])
     (folder / "classifier.keras").write_bytes(b"another")
     with pytest.raises(ValueError, match="adt-evaluate --workdir="):
@@ -323,13 +323,13 @@ def test_images_that_were_wrong_before_the_attack_say_so(runs, monkeypatch):
     cells = re.findall(r'<td class="(\w+)">.*?<span>(.*?)</span>', row)
     assert cells[:2] == [
         ("right", "seen as 0"),
-        ("wrong", "seen as 1, wrong already when clean: 7"),
+        ("wrong", "seen as 1 (clean: 7, also wrong)"),
     ]
-    assert text.count("<span>seen as 1, wrong") == 1
-    drawn = []
-    monkeypatch.setattr(plots, "save", lambda figure, _: drawn.append(figure))
+    assert text.count("<span>seen as 1 (clean") == 1
+    figures = []
+    monkeypatch.setattr(plots, "save", lambda figure, _: figures.append(figure))
     picture_files.draw_images(runs, images, None)
-    titles = [axes.get_title() for axes in drawn[0].axes]
+    titles = [axes.get_title() for axes in figures[0].axes]
     assert titles.count("seen as 1\nclean: wrong") == 1
     assert sum("clean" in title for title in titles) == 1
 
@@ -351,10 +351,12 @@ def test_points_of_a_chart_stand_where_their_values_are():
 def test_images_keep_their_pixels():
     """An independent reader gives back what went in, pixel by pixel."""
     values = np.linspace(0, 1, 64).reshape(8, 8, 1)
-    shown = reader.imread(io.BytesIO(decode(inline_images.png(values))))[..., 0]
-    factor = len(shown) // 8
+    decoded = reader.imread(io.BytesIO(decode(inline_images.png(values))))[
+        ..., 0
+    ]
+    factor = len(decoded) // 8
     np.testing.assert_allclose(
-        shown[::factor, ::factor], values[..., 0], atol=1 / 255
+        decoded[::factor, ::factor], values[..., 0], atol=1 / 255
     )
     delta = np.array([-0.1, 0.0, 0.1]).reshape(1, 3, 1)
     content = decode(inline_images.perturbation(delta, 0.1))
@@ -396,6 +398,26 @@ def test_models_are_shown_each_others_images(labelled_line, monkeypatch):
     assert not any(figure.png for figure in one)
 
 
+def test_a_model_without_a_gradient_is_left_out(labelled_line, monkeypatch):
+    classifier, x, y, _ = labelled_line
+    for name in ("_diversity", "_convergence", "_transfer"):
+        monkeypatch.setattr(analysis_figures, name, lambda *_: ("", "", None))
+
+    def rounded(x, training=False):
+        return classifier(tf.round(x))
+
+    models = {"linear": classifier, "rounded": rounded}
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
+    for figure in figures[2:4]:
+        assert figure.title.endswith("(without rounded: no input gradient)")
+        assert figure.png and "rounded" not in figure.alt
+    models = {"rounded": rounded}
+    figures = analysis_figures.analyze(models, x, y, epsilon=0.1, seed=0)
+    for figure in figures[1:3]:
+        assert figure.png is None
+        assert "must hold classifiers with an input gradient" in figure.text
+
+
 def test_an_analysis_that_fails_says_why_and_costs_no_other(
     runs, labelled_line, monkeypatch
 ):
@@ -419,13 +441,13 @@ def test_an_analysis_that_fails_says_why_and_costs_no_other(
 
 def test_sigma_is_that_of_training(labelled_line):
     classifier, x, y, _ = labelled_line
-    shown = attacked_images.attack_images(
+    images = attacked_images.attack_images(
         {"linear": classifier}, x, y, epsilon=0.1, seed=0
     )
     attack = methods.adt_exp(0.1).attack
     expected = attack.distribution(classifier, x, y, seed=0)
     np.testing.assert_allclose(
-        shown.sigma[0], expected.distribution.distribution.scale, rtol=1e-5
+        images.sigma[0], expected.distribution.distribution.scale, rtol=1e-5
     )
 
 

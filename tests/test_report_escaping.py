@@ -101,30 +101,30 @@ def test_hostile_names_stay_text_on_the_page(runs, hostile_runs):
         for f in figures
     ]
     expected = elements_of(render_page(runs))
-    found = elements_of(
+    page = elements_of(
         render_page(hostile_runs, analyses=hostile, command=HOSTILE[2])
     )
-    assert found.tags.count("script") == expected.tags.count("script") == 2
-    assert found.tags.count("img") == expected.tags.count("img")
-    assert set(found.tags) <= set(expected.tags)
-    known = {name for name, _ in expected.attributes}
-    assert {name for name, _ in found.attributes} <= known
+    assert page.tags.count("script") == expected.tags.count("script") == 2
+    assert page.tags.count("img") == expected.tags.count("img")
+    assert set(page.tags) <= set(expected.tags)
+    names = {name for name, _ in expected.attributes}
+    assert {name for name, _ in page.attributes} <= names
     for name in HOSTILE:
-        assert found.text.count(name) > 5, name
+        assert page.text.count(name) > 5, name
 
 
 def test_hostile_names_stay_text_in_markdown(hostile_runs):
     """Python-Markdown, which lets HTML through, shows the names as text."""
     text = markdown_report.render(hostile_runs)
     assert text.count("<script") == text.count("<img") == 0
-    shown = elements_of(markdown.markdown(text, extensions=["tables"]))
-    assert set(shown.tags) == {
+    rendered = elements_of(markdown.markdown(text, extensions=["tables"]))
+    assert set(rendered.tags) == {
         *("h1", "p", "img", "table", "thead", "tbody", "tr", "th", "td"),
         *("ul", "li", "code"),
     }
-    assert shown.tags.count("img") == 2 and shown.tags.count("h1") == 1
-    assert shown.tags.count("tr") == 3
-    words = " ".join(shown.text.split())
+    assert rendered.tags.count("img") == 2 and rendered.tags.count("h1") == 1
+    assert rendered.tags.count("tr") == 3
+    words = " ".join(rendered.text.split())
     for name in HOSTILE:
         # The heading, a column each, each run in the table and the list.
         assert words.count(" ".join(name.split())) >= 5, name

@@ -1,4 +1,4 @@
-"""Spoiled files of a workdir: each is told in one line that names the file.
+"""Spoiled files of a workdir: an error of one line names the file.
 
 Every field of every file that a report reads is left out, and replaced by
 values of other types, by numbers that are none and by huge ones. Either the
@@ -79,7 +79,7 @@ def images():
     images, _, _ = make_measured()
     first = {
         name: getattr(images, name)[:1, :1]
-        for name in ("natural", "attacked", "seen", "sigma")
+        for name in ("natural", "attacked", "predicted", "sigma")
     }
     return dataclasses.replace(
         images, clean=images.clean[:1], labels=images.labels[:1], **first
@@ -131,7 +131,7 @@ def test_every_field_of_a_json_file(workdir, images, name):
             if message is not None:
                 assert_named(message, path, field)
     # A field that no value spoils is not read.
-    read = {field for (field, _), told in refused.items() if told}
+    read = {field for (field, _), is_refused in refused.items() if is_refused}
     assert NEEDED[name] <= {field[-1] for field in read if field}
     path.write_text(json.dumps(document))
     assert refusal(workdir, images) is None
@@ -212,8 +212,8 @@ def test_metrics_that_are_drawn(workdir, images, name):
     runs = evaluated_runs.read_runs([workdir])
     page = render_page(runs, images=images, sweep=None, analyses=None)
     charts = "".join(re.findall('<svg class="chart.*?</svg>', page, re.DOTALL))
-    drawn = re.sub('<title>.*?</title>|aria-label=".*?"', "", charts)
-    assert not re.search(r"\b(nan|inf)\b", drawn)
+    visible = re.sub('<title>.*?</title>|aria-label=".*?"', "", charts)
+    assert not re.search(r"\b(nan|inf)\b", visible)
 
 
 def test_flags_that_are_no_text(workdir, images):

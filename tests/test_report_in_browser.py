@@ -59,15 +59,15 @@ def test_policy_keeps_the_network_shut(tab):
 
 @browser.needs_chromium
 def test_tables_sort_by_mouse_and_keyboard(tab):
-    given = ["natural", "FGSM", "PGD-20"]
-    assert tab.evaluate(COLUMN) == given
+    original = ["natural", "FGSM", "PGD-20"]
+    assert tab.evaluate(COLUMN) == original
     second = "table.attacks thead th:nth-child(2) button"
     tab.click(second)
-    assert tab.evaluate(COLUMN) == given[::-1]
+    assert tab.evaluate(COLUMN) == original[::-1]
     sort = "document.querySelector('table.attacks th:nth-child(2)').ariaSort"
     assert tab.evaluate(sort) == "ascending"
     tab.keyboard.press("Enter")  # the button has the focus
-    assert tab.evaluate(COLUMN) == given
+    assert tab.evaluate(COLUMN) == original
     assert tab.evaluate(sort) == "descending"
     tab.evaluate("document.querySelector('table.attacks button').focus()")
     tab.keyboard.press("Space")
@@ -103,17 +103,17 @@ def test_images_zoom_and_the_keyboard_leads_on_and_back(tab):
 
 @browser.needs_chromium
 def test_slider_shows_each_radius(tab):
-    shown = (
+    state = (
         "[document.querySelector('output').textContent,"
         "document.querySelector('.strip h3 span').textContent,"
         "document.querySelector('.tile').className]"
     )
-    assert tab.evaluate(shown) == ["8/255", "70.0\u00a0%", "tile right"]
+    assert tab.evaluate(state) == ["8/255", "70.0\u00a0%", "tile right"]
     tab.evaluate("document.getElementById('radius').focus()")
     tab.keyboard.press("ArrowRight")
-    assert tab.evaluate(shown) == ["16/255", "15.0\u00a0%", "tile wrong"]
+    assert tab.evaluate(state) == ["16/255", "15.0\u00a0%", "tile wrong"]
     tab.keyboard.press("ArrowLeft")
-    assert tab.evaluate(shown) == ["8/255", "70.0\u00a0%", "tile right"]
+    assert tab.evaluate(state) == ["8/255", "70.0\u00a0%", "tile right"]
 
 
 def luminance(color):

@@ -1,4 +1,4 @@
-"""The page beside a number that misleads, and the accuracy of each class."""
+"""Tests the page's warnings on misleading numbers, and its class table."""
 
 import html
 import re
@@ -22,7 +22,7 @@ DETAILS = {"labels": LABELS, "class_names": ["cat", "<i>dog</i>"]}
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The first, and more robust, is not to be trusted."""
+    """Two runs; the first has the higher A_rob and a warning."""
     root = tmp_path_factory.mktemp("runs")
     more = ({"warnings": [WARNING]}, {"warnings": []})
     folders = [
@@ -38,18 +38,40 @@ def text(runs):
 
 
 def test_the_caveat_stands_beside_the_number(text):
-    told = html.escape(CAVEAT)
+    caveat_text = html.escape(CAVEAT)
     assert WARNING["brief"] not in text and WARNING["evidence"] not in text
     cards = text.partition('id="verdict"')[2].partition("</section>")[0]
     first, second = cards.split("<article")[1:]
-    number, caveat = first.index('class="big"'), first.index(told)
+    number, caveat = first.index('class="big"'), first.index(caveat_text)
     assert 0 < caveat - number < 300
-    assert told not in second
+    assert caveat_text not in second
     table = text.partition('id="attacks"')[2].partition("</section>")[0]
-    assert table.count(told) == 1 and told in table.partition("<tfoot>")[2]
+    assert (
+        table.count(caveat_text) == 1
+        and caveat_text in table.partition("<tfoot>")[2]
+    )
     believe = text.partition('id="believe"')[2].partition("</section>")[0]
     assert html.escape(WARNING["evidence"]) in believe
     assert html.escape(WARNING["advice"]) in believe
+
+
+@pytest.mark.parametrize("name", ["attacks", "classes", "chart"])
+def test_every_section_with_accuracies_marks_the_model(text, name):
+    section = text.partition(f'id="{name}"')[2].partition("</section>")[0]
+    mark = '<a href="#believe">not to be trusted</a>'
+    assert section.count(mark) == 1
+    # The mark belongs to the first model.
+    before, after = section.split(mark)
+    first, second = map(html.escape, NAMES)
+    assert first in before and second not in before and second in after
+
+
+def test_the_comparison_claims_nothing(text):
+    section = text.partition('id="compare"')[2].partition("</section>")[0]
+    robust, natural = section.split('<div class="pair">')[1:]
+    assert "This comparison is not valid" in robust
+    assert html.escape(CAVEAT) in robust and "points" not in robust
+    assert "not valid" not in natural and "points" in natural
 
 
 def test_the_headline_claims_nothing(runs, text):

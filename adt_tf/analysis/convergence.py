@@ -1,4 +1,4 @@
-"""Figure 6: how the loss climbs, step by step, under EXP or any ascent.
+"""Figure 6: the loss after each step of EXP or another gradient ascent.
 
 results = measure_convergence(
     {"AT-PGD": one, "ADT-EXP": other}, test,
@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks, data, objectives, seeds
-from adt_tf.analysis import map_batches, plots
+from adt_tf.analysis import by_name, map_batches, plots
 from adt_tf.attacks import GradientAscent
+from adt_tf.checks import arguments
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,15 +28,16 @@ class Convergence:
     """Loss and accuracy after each number of steps.
 
     Attributes:
-        names: Of the classifiers.
-        loss: The mean cross-entropy of samples after t steps
+        names: Names of the classifiers.
+        loss: Mean cross-entropy of samples after t steps
             [classifiers, num_steps + 1].
-        accuracy: The share of samples classified correctly, in the same shape.
-        attack: The attack's name.
-        num_examples: How many images were attacked.
-        seed: Of the attack's noise.
-        image_loss: The loss image by image, if it was kept
-            [classifiers, images, num_steps + 1].
+        accuracy: Share of samples that are classified correctly, in the same
+            shape.
+        attack: Name of the attack.
+        num_examples: Number of attacked images.
+        seed: Seed of the attack's noise.
+        image_loss: Loss of each image [classifiers, images, num_steps + 1], or
+            None.
     """
 
     names: tuple[str, ...]
@@ -47,14 +49,12 @@ class Convergence:
     image_loss: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
+        """Returns a dictionary that JSON can represent."""
         return {
             "attack": self.attack,
             "num_examples": self.num_examples,
-            "loss": dict(zip(self.names, self.loss.tolist(), strict=True)),
-            "accuracy": dict(
-                zip(self.names, self.accuracy.tolist(), strict=True)
-            ),
+            "loss": by_name(self.names, self.loss),
+            "accuracy": by_name(self.names, self.accuracy),
             "seed": self.seed,
         }
 
@@ -70,24 +70,25 @@ def measure_convergence(
 ) -> Convergence:
     """Records an attack's samples after 0, 1, ..., `num_steps` steps.
 
-    One climb gives them all: the samples that a step takes its gradient from
-    are fresh ones of the distribution that the steps before it have found.
+    One run of the attack is enough: each step draws fresh samples of the
+    current distribution to estimate its gradient, and these are recorded.
 
     Args:
-        classifiers: From a name to a classifier of images in [0, 1].
-        dataset: (images, labels), or as in `adt_tf.evaluate`.
-        attack: Such as `adt_tf.attacks.exp(8 / 255, num_steps=100)`.
-        batch_size: Images at once.
-        seed: Of the attack's noise.
+        classifiers: Classifiers of images in [0, 1], by name.
+        dataset: (images, labels), or a data set as in `adt_tf.evaluate`.
+        attack: Gradient ascent, such as
+            `adt_tf.attacks.exp(8 / 255, num_steps=100)`.
+        batch_size: Number of images in a batch.
+        seed: Seed of the attack's noise.
         verbose: Whether to show a progress bar for each classifier.
 
     Reference: Dong et al., Adversarial Distributional Training, App. D.3.
     """
     if not isinstance(attack, GradientAscent):
-        raise ValueError(
-            "Argument `attack` must be one that climbs step by step, such as "
-            "`adt_tf.attacks.exp(8 / 255, num_steps=100)`. Received: "
-            f"attack={attack!r}"
+        raise arguments.error(
+            "be a gradient ascent, such as "
+            "`adt_tf.attacks.exp(8 / 255, num_steps=100)`",
+            attack=attack,
         )
     images, labels = data.as_arrays(dataset)
     losses, accuracies = [], []
@@ -118,19 +119,19 @@ def _recorder(
     classifier: Any, attack: GradientAscent, seed: int
 ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     """Compiles (x, y) -> loss, accuracy, each [batch, num_steps + 1]."""
-    # The samples after the last step are those that one more step would see.
+    # One more step draws the samples after the last step.
     longer = copy.copy(attack)
     longer.num_steps = attack.num_steps + 1
 
     def record(logits, y):
-        right = tf.argmax(logits, -1, y.dtype) == y[:, tf.newaxis]
+        is_correct = tf.argmax(logits, -1, y.dtype) == y[:, tf.newaxis]
         loss = objectives.cross_entropy_of(logits, y)
-        accuracy = tf.reduce_mean(tf.cast(right, tf.float32), axis=1)
+        accuracy = tf.reduce_mean(tf.cast(is_correct, tf.float32), axis=1)
         return tf.reduce_mean(loss, axis=1), accuracy
 
     @tf.function(autograph=False)
     def traced(x, y):
-        # The seeds are those of `attack.distribution(..., seed=seed)`.
+        # The same seeds as in `attack.distribution(..., seed=seed)`.
         key = seeds.fold(seeds.make(seed), 0)
         return longer.trace(classifier, x, y, record, seed=key)
 
@@ -142,8 +143,7 @@ def draw_convergence(results: Convergence, path: str | os.PathLike) -> None:
     figure = plots.make_figure(height=3.6)
     left, right = figure.subplots(1, 2)
     steps = np.arange(results.loss.shape[1])
-    # A dozen markers, on whole steps.
-    every = max(1, len(steps) // 12)
+    every = max(1, len(steps) // 12)  # about a dozen markers
     for axes, values in ((left, results.loss), (right, 100 * results.accuracy)):
         for i, name in enumerate(results.names):
             axes.plot(
@@ -153,7 +153,7 @@ def draw_convergence(results: Convergence, path: str | os.PathLike) -> None:
                 marker=plots.marker(i),
                 markersize=5,
                 markevery=every,
-                clip_on=False,  # markers on the frame are whole
+                clip_on=False,  # or the frame would cut markers in half
                 label=name,
             )
         axes.set(xlabel="steps of the attack")

@@ -1,4 +1,4 @@
-"""Figure 1: how different the perturbations for one image are.
+"""Figure 1: distances between perturbations of the same image.
 
     sources = [
         restarts(attacks.pgd(8 / 255)),
@@ -8,8 +8,9 @@
     print(results.mean_distance)
     draw_diversity(results, "diversity.png")
 
-`restarts` runs an attack again and again, each time with other noise, and
-takes where it ends; `samples` runs it once and draws from what it found.
+`restarts` runs an attack several times with different noise and takes the
+final image of each run; `samples` runs it once and samples the distribution
+that it finds.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ from scipy.spatial import distance
 from sklearn import decomposition
 
 from adt_tf import checks, data, objectives, seeds
-from adt_tf.analysis import map_batches, plots
+from adt_tf.analysis import by_name, map_batches, plots
 from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
 
-#: How many images are projected for the picture.
+#: Number of images whose perturbations are projected for the figure.
 NUM_PROJECTED = 3
 
 
 class Source(NamedTuple):
-    """Where perturbed images come from.
+    """A source of perturbed images.
 
-    `draw(classifier, x, y, num_samples, seed)` gives [batch, num_samples, ...].
+    `draw(classifier, x, y, num_samples, seed)` returns images
+    [batch, num_samples, ...].
     """
 
     name: str
@@ -49,16 +51,16 @@ class Diversity:
     """Distances between perturbations of the same image.
 
     Attributes:
-        names: Of the sources.
-        distances: The mean l2 distance of two perturbations of an image
+        names: Names of the sources.
+        distances: Mean l2 distance of two perturbations of an image
             [sources, images].
-        projections: The first images' perturbations on their two principal
+        projections: Perturbations of the first images on their two principal
             axes [projected images, sources, num_samples, 2].
-        explained: The share of the variance that these axes hold [projected].
-        success: The share of perturbations that are misclassified
+        explained: Share of the variance that these axes explain [projected].
+        success: Share of perturbations that are misclassified
             [sources, images].
-        right: Whether the images are classified correctly as they are [images].
-        seed: Of the noise.
+        right: Whether the clean images are classified correctly [images].
+        seed: Seed of the noise.
     """
 
     names: tuple[str, ...]
@@ -71,16 +73,15 @@ class Diversity:
 
     @property
     def mean_distance(self) -> dict[str, float]:
-        """The mean over the images, for each source."""
-        means = self.distances.mean(axis=1).tolist()
-        return dict(zip(self.names, means, strict=True))
+        """Mean distance over the images, for each source."""
+        return by_name(self.names, self.distances.mean(axis=1))
 
     @property
     def fooled(self) -> dict[str, float]:
-        """The share of misclassified perturbations, for each source.
+        """Share of misclassified perturbations, for each source.
 
-        Of images that are right as they are: the others need no attack. NaN
-        if there is none.
+        Only images that are classified correctly when clean count; NaN if
+        there is none.
         """
         shares = [
             float(row[self.right].mean()) if self.right.any() else math.nan
@@ -89,14 +90,13 @@ class Diversity:
         return dict(zip(self.names, shares, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
-        deviations = self.distances.std(axis=1).tolist()
+        """Returns a dictionary that JSON can represent."""
         return {
             "num_examples": self.distances.shape[1],
             "num_samples": self.projections.shape[2],
             "mean_distance": self.mean_distance,
-            "standard_deviation": dict(
-                zip(self.names, deviations, strict=True)
+            "standard_deviation": by_name(
+                self.names, self.distances.std(axis=1)
             ),
             "num_right": int(self.right.sum()),
             "fooled": {
@@ -109,12 +109,11 @@ class Diversity:
 
 
 def restarts(attack: Attack, name: str | None = None) -> Source:
-    """The ends of independent runs of an attack."""
+    """Returns the source of final images of independent runs of an attack."""
 
     def draw(classifier, x, y, num_samples, seed):
         def run(i):
-            one = seeds.fold(seed, i)
-            return _run(attack, classifier, x, y, 1, one)[:, 0]
+            return _run(attack, classifier, x, y, 1, seeds.fold(seed, i))[:, 0]
 
         ends = tf.map_fn(
             run, tf.range(num_samples), fn_output_signature=tf.float32
@@ -125,7 +124,7 @@ def restarts(attack: Attack, name: str | None = None) -> Source:
 
 
 def samples(attack: Attack, name: str | None = None) -> Source:
-    """Samples of the distribution that one run of an attack finds."""
+    """Returns the source of samples of an attack's distribution."""
 
     def draw(classifier, x, y, num_samples, seed):
         return _run(attack, classifier, x, y, num_samples, seed)
@@ -133,8 +132,15 @@ def samples(attack: Attack, name: str | None = None) -> Source:
     return Source(name or f"{attack.name}, samples", draw)
 
 
-def _run(attack, classifier, x, y, num_samples, seed):
-    # Not a call of the attack, which gives back the strongest image it met.
+def _run(
+    attack: Attack,
+    classifier: Any,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    num_samples: int,
+    seed: tf.Tensor,
+) -> tf.Tensor:
+    # A call of the attack would return the strongest image that it has met.
     solution = attack.solve(classifier, x, y, seed=seeds.fold(seed, 0))
     return attack.sample(
         x, solution, num_samples=num_samples, seed=seeds.fold(seed, 1)
@@ -151,34 +157,35 @@ def measure_diversity(
     seed: int = 0,
     verbose: bool = False,
 ) -> Diversity:
-    """Measures how far apart the perturbations of an image lie.
+    """Measures the distances between perturbations of the same image.
 
         distance(image) = mean_{i < j} |delta_i - delta_j|_2
 
-    The perturbations are those of the images as they are shown, inside the
-    pixel box. The principal axes are those of all sources' perturbations
-    together, so that none is favoured.
+    Perturbations are measured after clipping to the pixel range. The principal
+    axes are computed from the perturbations of all sources together, so that
+    no source is favoured.
 
     Args:
-        classifier: From images in [0, 1] to logits; it is attacked.
-        dataset: (images, labels), or as in `adt_tf.evaluate`.
-        sources: Such as `[restarts(pgd(8 / 255)), samples(exp(8 / 255))]`.
-        num_samples: Perturbations of each image from each source.
-        batch_size: Images at once.
-        seed: Of the noise.
+        classifier: Classifier from images in [0, 1] to logits.
+        dataset: (images, labels), or a data set as in `adt_tf.evaluate`.
+        sources: Sources of perturbed images, such as
+            `[restarts(pgd(8 / 255)), samples(exp(8 / 255))]`.
+        num_samples: Number of perturbations of each image from each source.
+        batch_size: Number of images in a batch.
+        seed: Seed of the noise.
         verbose: Whether to show a progress bar.
 
     Reference: Dong et al., Adversarial Distributional Training, Sec. 2.2.
     """
     checks.check_classifier(classifier)
     arguments.integer_at_least(
-        2, "One perturbation has no distance.", num_samples=num_samples
+        2, "A distance needs two perturbations.", num_samples=num_samples
     )
     names = tuple(source.name for source in sources)
     if not names or len(set(names)) < len(names):
         raise arguments.error(
             "hold sources with different names",
-            "Set `name` to tell them apart.",
+            "Set `name` to distinguish them.",
             sources=list(names),
         )
     images, labels = data.as_arrays(dataset)
@@ -187,28 +194,28 @@ def measure_diversity(
 
     @tf.function(autograph=False)
     def draw(x, y):
-        drawn = [
+        images = [
             source.draw(classifier, x, y, num_samples, key)
             for source in sources
         ]
         wrong = [
             tf.argmax(objectives.logits_of(classifier, x_adv), -1, y.dtype)
             != y[:, tf.newaxis]
-            for x_adv in drawn
+            for x_adv in images
         ]
-        deltas = tf.stack(drawn, axis=1) - x[:, tf.newaxis, tf.newaxis]
+        deltas = tf.stack(images, axis=1) - x[:, tf.newaxis, tf.newaxis]
         clean = objectives.logits_of(classifier, x[:, tf.newaxis])[:, 0]
         right = tf.argmax(clean, -1, y.dtype) == y
         return deltas, tf.stack(wrong, axis=1), right
 
-    projected = []
+    first_projections = []
 
     def measure(x, y):
         deltas, wrong, right = draw(x, y)
         shape = (len(x), len(sources), num_samples, -1)
         deltas = deltas.numpy().reshape(shape)
-        missing = NUM_PROJECTED - len(projected)
-        projected.extend(_project(delta) for delta in deltas[:missing])
+        missing = NUM_PROJECTED - len(first_projections)
+        first_projections.extend(_project(delta) for delta in deltas[:missing])
         distances = np.array(
             [[distance.pdist(d).mean() for d in delta] for delta in deltas]
         )
@@ -217,7 +224,9 @@ def measure_diversity(
     distances, success, right = map_batches(
         measure, images, labels, batch_size=batch_size, verbose=verbose
     )
-    projections, explained = (np.array(p) for p in zip(*projected, strict=True))
+    projections, explained = (
+        np.array(p) for p in zip(*first_projections, strict=True)
+    )
     return Diversity(
         names, distances.T, projections, explained, success.T, right, seed
     )
@@ -232,7 +241,7 @@ def _project(deltas: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def draw_diversity(results: Diversity, path: str | os.PathLike) -> None:
-    """Draws the projections, all to one scale, and every image's distance."""
+    """Draws the projections on one scale, and the distance of every image."""
     num_sources = len(results.names)
     figure = plots.make_figure(height=4.6 + 0.3 * num_sources)
     grid = figure.add_gridspec(
@@ -285,18 +294,18 @@ def _draw_distances(results: Diversity, axes: Any) -> None:
             va="bottom",
             fontweight="bold",
         )
-    # From zero, or a small difference would look like a large one.
+    # An axis from zero does not exaggerate small differences.
     axes.set(
         xlim=(0, 1.05 * results.distances.max() or 1.0),
         ylim=(num_sources - 0.6, -0.75),
         xlabel="mean l2 distance between two perturbations of an image\n"
-        f"(a dot each, n = {num_images}; line: mean; fool: of "
-        f"{results.right.sum()} right when clean)",
+        f"(a dot is an image, n = {num_images}; line: mean; fooled: share of "
+        f"perturbations, {results.right.sum()} images)",
     )
     axes.set_yticks(
         range(num_sources),
         [
-            f"{name}\n{100 * share:.0f} % fool"
+            f"{name}\n{100 * share:.0f} % fooled"
             for name, share in results.fooled.items()
         ],
     )

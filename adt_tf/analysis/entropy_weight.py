@@ -1,4 +1,4 @@
-"""Figure 5: what the entropy's weight lambda does to a trained classifier.
+"""Figure 5: the effect of the entropy weight lambda on trained classifiers.
 
 records = [
     Record(
@@ -21,21 +21,22 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks, data, seeds
-from adt_tf.analysis import map_batches, plots
+from adt_tf.analysis import by_name, map_batches, plots
 from adt_tf.attacks import Attack
 from adt_tf.evaluation.statistics import wilson_interval
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One run.
+    """Results of one run.
 
     Attributes:
-        entropy_weight: lambda, that it was trained with.
-        accuracy: Under each attack, and "natural", as in evaluation.json.
-        entropy: The mean entropy of its adversarial distributions.
-        num_examples: That the accuracies are of, if they are to be shown with
-            how far they can be trusted.
+        entropy_weight: Entropy weight lambda of the training.
+        accuracy: Accuracy under each attack, and "natural", as in
+            evaluation.json.
+        entropy: Mean entropy of the adversarial distributions.
+        num_examples: Number of examples behind the accuracies, from which
+            their confidence intervals follow; None for no intervals.
     """
 
     entropy_weight: float
@@ -46,14 +47,15 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EntropyWeights:
-    """Runs by increasing weight.
+    """Results of several runs, sorted by entropy weight.
 
     Attributes:
-        entropy_weights: [runs].
-        attacks: The columns of `accuracy`.
-        accuracy: [runs, attacks].
-        entropy: [runs].
-        reach: How far the widest 95 % interval of an accuracy reaches, or None.
+        entropy_weights: Entropy weights [runs].
+        attacks: Names of the columns of `accuracy`.
+        accuracy: Accuracies [runs, attacks].
+        entropy: Mean entropies [runs].
+        reach: Largest distance of an accuracy from an end of its 95 %
+            interval, or None.
     """
 
     entropy_weights: np.ndarray
@@ -63,12 +65,10 @@ class EntropyWeights:
     reach: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
+        """Returns a dictionary that JSON can represent."""
         return {
             "entropy_weight": self.entropy_weights.tolist(),
-            "accuracy": dict(
-                zip(self.attacks, self.accuracy.T.tolist(), strict=True)
-            ),
+            "accuracy": by_name(self.attacks, self.accuracy.T),
             "entropy": self.entropy.tolist(),
             "reach": self.reach,
         }
@@ -88,18 +88,19 @@ def mean_entropy(
 
         mean_i H(p_i),   H(p) = -E_p log p, from `num_samples` samples
 
-    It is reduced over the dimensions as the attack does, by their mean unless
-    told otherwise. For a point it is 0 by convention, and for an implicit
-    distribution a bound up to a constant.
+    The attack decides how the entropy is reduced over the dimensions; its
+    default is the mean. The entropy of a point is 0 by convention. For an
+    implicit distribution the value is a lower bound, up to a constant.
 
     Args:
-        classifier: From images in [0, 1] to logits; it is attacked.
-        dataset: (images, labels), or as in `adt_tf.evaluate`.
-        attack: Such as `adt_tf.attacks.exp(8 / 255, entropy_weight=0.01)`, or
-            the amortised one that the classifier was trained with.
-        num_samples: Of each distribution.
-        batch_size: Images at once.
-        seed: Of the noise.
+        classifier: Classifier from images in [0, 1] to logits.
+        dataset: (images, labels), or a data set as in `adt_tf.evaluate`.
+        attack: Attack, such as
+            `adt_tf.attacks.exp(8 / 255, entropy_weight=0.01)`, or the amortised
+            attack that the classifier was trained with.
+        num_samples: Number of samples of each distribution.
+        batch_size: Number of images in a batch.
+        seed: Seed of the noise.
         verbose: Whether to show a progress bar.
     """
     checks.check_classifier(classifier)
@@ -120,15 +121,15 @@ def mean_entropy(
 
 
 def collect_entropy_weights(records: Sequence[Record]) -> EntropyWeights:
-    """Sorts runs by their weight and lines up their accuracies."""
+    """Sorts runs by entropy weight, and collects their accuracies."""
     records = sorted(records, key=lambda record: record.entropy_weight)
     weights = [record.entropy_weight for record in records]
     columns = {tuple(sorted(record.accuracy)) for record in records}
     if len(columns) != 1 or len(set(weights)) < len(weights):
         raise ValueError(
-            "Argument `records` must hold runs under the same attacks, one "
-            f"for each weight. Received: weights {weights} under "
-            f"{sorted(columns)}"
+            "Argument `records` must hold runs that were evaluated with the "
+            "same attacks, one run for each entropy weight. Received: weights "
+            f"{weights}, attacks {sorted(columns)}"
         )
     attacks = tuple(records[0].accuracy)
     return EntropyWeights(
@@ -141,7 +142,7 @@ def collect_entropy_weights(records: Sequence[Record]) -> EntropyWeights:
 
 
 def _reach(records: Sequence[Record]) -> float | None:
-    """The farthest end of a Wilson interval, as a share."""
+    """Returns the largest distance to an end of a Wilson interval."""
     if any(record.num_examples is None for record in records):
         return None
 
@@ -159,10 +160,10 @@ def _reach(records: Sequence[Record]) -> float | None:
 def draw_entropy_weights(
     results: EntropyWeights, path: str | os.PathLike
 ) -> None:
-    """Draws accuracy and entropy against the weight, equally spaced."""
+    """Draws accuracy and entropy against the entropy weight."""
     figure = plots.make_figure(height=3.8)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    # Zero has no place on a logarithmic axis, so every weight gets a step.
+    # A logarithmic axis cannot show zero, so the weights are equally spaced.
     steps = np.arange(len(results.entropy_weights))
     for i, name in enumerate(results.attacks):
         left.plot(

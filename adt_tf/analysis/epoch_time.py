@@ -4,8 +4,8 @@
     results.ratios      # [1.0, 4.1]
     draw_epoch_times(results, "epoch_time.png")
 
-All methods take equally many steps an epoch, so the ratio of two epochs is
-that of two steps.
+All methods take the same number of steps in an epoch, so the ratio of two
+epoch times is the ratio of two step times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf.analysis import plots
+from adt_tf.analysis import by_name, plots
 from adt_tf.checks import arguments
 
 BASELINE = "at_pgd"
@@ -25,14 +25,14 @@ BASELINE = "at_pgd"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EpochTimes:
-    """Times of a step, and how they compare with AT-PGD's.
+    """Times of a training step, absolute and relative to AT-PGD.
 
     Attributes:
         methods: Names of the methods; "at_pgd" is one of them.
         seconds: Seconds of a step [methods, rounds]. In a round the methods
-            take turns, so that what else the machine does meets them alike.
-        paper: From a method to the paper's ratio, where it has one.
-        setting: What was timed, such as the network.
+            take turns, so that other load of the machine affects all of them.
+        paper: The paper's ratios, by method.
+        setting: Description of the measurement, such as the network.
 
     Example:
 
@@ -49,18 +49,18 @@ class EpochTimes:
     def __post_init__(self):
         if BASELINE not in self.methods:
             raise arguments.error(
-                f"have {BASELINE!r}, which the others are compared with",
+                f"contain {BASELINE!r}, the baseline of the ratios",
                 methods=self.methods,
             )
 
     @property
     def round_ratios(self) -> np.ndarray:
-        """The ratio to AT-PGD's time in each round [methods, rounds]."""
+        """Ratio to AT-PGD's time in each round [methods, rounds]."""
         return self.seconds / self.seconds[self.methods.index(BASELINE)]
 
     @property
     def ratios(self) -> np.ndarray:
-        """The median of the rounds' ratios [methods].
+        """Median of the rounds' ratios [methods].
 
         It is less noisy than the ratio of two medians.
         """
@@ -68,25 +68,21 @@ class EpochTimes:
 
     @property
     def quartiles(self) -> np.ndarray:
-        """The quartiles of the rounds' ratios, low and high [methods, 2]."""
+        """Lower and upper quartile of the rounds' ratios [methods, 2]."""
         return np.percentile(self.round_ratios, [25, 75], axis=1).T
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
+        """Returns a dictionary that JSON can represent."""
         medians = np.median(self.seconds, axis=1)
         return {
             "setting": self.setting,
-            "seconds_per_step": dict(
-                zip(self.methods, medians.tolist(), strict=True)
-            ),
-            "relative_to_at_pgd": dict(
-                zip(self.methods, self.ratios.tolist(), strict=True)
-            ),
+            "seconds_per_step": by_name(self.methods, medians),
+            "relative_to_at_pgd": by_name(self.methods, self.ratios),
         }
 
 
 def draw_epoch_times(results: EpochTimes, path: str | os.PathLike) -> None:
-    """Draws one bar a method, with its number, from zero."""
+    """Draws a bar for each method, with its ratio."""
     count = len(results.methods)
     figure = plots.make_figure(height=1.4 + 0.36 * count)
     axes = figure.subplots()
@@ -110,15 +106,15 @@ def draw_epoch_times(results: EpochTimes, path: str | os.PathLike) -> None:
             va="center",
             path_effects=plots.HALO,
         )
-    known = [name for name in results.methods if name in results.paper]
-    if known:
+    in_paper = [name for name in results.methods if name in results.paper]
+    if in_paper:
         axes.plot(
-            [results.paper[name] for name in known],
-            [results.methods.index(name) for name in known],
+            [results.paper[name] for name in in_paper],
+            [results.methods.index(name) for name in in_paper],
             linestyle="",
             marker="D",
             color=plots.COLORS[1],
-            label="the paper, about",
+            label="the paper (approximate)",
         )
     axes.legend(loc="upper right")
     axes.axvline(1, color=plots.GREY, linewidth=1, linestyle="--")

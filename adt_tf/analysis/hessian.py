@@ -1,12 +1,13 @@
-"""Figure 2 (f): how curved the loss is, by its Hessian's leading eigenvalue.
+"""Figure 2 (f): curvature of the loss, by the Hessian's largest eigenvalue.
 
     results = measure_eigenvalues({"Standard": one, "ADT-EXP": other}, test)
     print(results.to_dict())
     draw_eigenvalues(results, "hessian.png")
 
-In a network of ReLUs the logits are linear around almost every image: all
-curvature is that of the softmax, H = J^T (diag(p) - p p^T) J, with J the
-logits' Jacobian. It has no negative eigenvalue and at most classes - 1 others.
+In a ReLU network the logits are linear around almost every image, so all
+curvature comes from the softmax: H = J^T (diag(p) - p p^T) J, where J is the
+Jacobian of the logits. H has no negative eigenvalue and at most classes - 1
+positive ones.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy as np
 import tensorflow as tf
 from scipy.sparse import linalg
 
-from adt_tf import checks, data, seeds
-from adt_tf.analysis import plots
+from adt_tf import data, seeds
+from adt_tf.analysis import by_name, check_differentiable, plots
 from adt_tf.analysis.loss_surface import log_odds
 
 
@@ -31,9 +32,10 @@ class Eigenvalues:
     """Dominant eigenvalues of the input Hessian of the cross-entropy.
 
     Attributes:
-        names: Of the classifiers.
-        eigenvalues: Those of largest magnitude, signed [classifiers, images].
-        seed: Of the vectors that the iterations start from.
+        names: Names of the classifiers.
+        eigenvalues: Eigenvalues of largest magnitude, signed
+            [classifiers, images].
+        seed: Seed of the initial vectors of the iterations.
     """
 
     names: tuple[str, ...]
@@ -42,34 +44,31 @@ class Eigenvalues:
 
     @property
     def mean(self) -> dict[str, float]:
-        """The mean over the images, for each classifier."""
-        return self._by_name(self.eigenvalues.mean(axis=1))
+        """Mean over the images, for each classifier."""
+        return by_name(self.names, self.eigenvalues.mean(axis=1))
 
     @property
     def standard_deviation(self) -> dict[str, float]:
-        """The standard deviation over the images, for each classifier."""
-        return self._by_name(self.eigenvalues.std(axis=1))
+        """Standard deviation over the images, for each classifier."""
+        return by_name(self.names, self.eigenvalues.std(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
+        """Returns a dictionary that JSON can represent."""
         return {
             "num_examples": self.eigenvalues.shape[1],
             "mean": self.mean,
             "standard_deviation": self.standard_deviation,
-            "median": self._by_name(np.median(self.eigenvalues, axis=1)),
+            "median": by_name(self.names, np.median(self.eigenvalues, axis=1)),
             "seed": self.seed,
         }
-
-    def _by_name(self, values: np.ndarray) -> dict[str, float]:
-        return dict(zip(self.names, values.tolist(), strict=True))
 
 
 def hessian_vector_product(
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> Callable[..., tf.Tensor]:
-    """Compiles (x, y, v) -> H(x) v, of a loss (x, y) -> [batch].
+    """Compiles (x, y, v) -> H(x) v for a loss (x, y) -> [batch].
 
-    Reverse over reverse: the gradient of <gradient, v>.
+    It is the gradient of <gradient, v> (reverse over reverse).
 
     Example:
 
@@ -98,13 +97,14 @@ def dominant_eigenvalue(
     tolerance: float = 1e-3,
     max_restarts: int = 100,
 ) -> float:
-    """Finds the eigenvalue of largest magnitude, signed, by Lanczos.
+    """Returns the eigenvalue of largest magnitude, signed, by Lanczos.
 
     Args:
-        product: v -> H v, of vectors [size], for a symmetric H.
-        start: The vector to start from [size], 3 or more numbers.
-        tolerance: The relative error allowed.
-        max_restarts: Of Lanczos; each takes some twenty products.
+        product: Function v -> H v of vectors [size], for a symmetric H.
+        start: Initial vector [size], of 3 or more numbers.
+        tolerance: Allowed relative error.
+        max_restarts: Number of restarts of Lanczos, of about twenty products
+            each.
 
     Example:
 
@@ -114,13 +114,13 @@ def dominant_eigenvalue(
     """
     start = np.asarray(start, np.float64)
     start = start / np.linalg.norm(start)
-    # Where the classifier is sure, H is tiny, and Lanczos would compare it
-    # with the rounding errors of numbers near 1.
+    # Where the classifier is confident, H is tiny. Lanczos would compare it
+    # with rounding errors of numbers near 1, so H is scaled first.
     scale = np.linalg.norm(product(start))
     if not np.isfinite(scale):
         raise ValueError(
-            "A product with the Hessian is NaN or infinite, so it has no "
-            "eigenvalue: look for a quotient, a root or a logarithm in the "
+            "A product with the Hessian is NaN or infinite, so there is no "
+            "eigenvalue. Look for a division, a root or a logarithm in the "
             "classifier, and compute in float32."
         )
     if scale == 0:
@@ -142,9 +142,9 @@ def dominant_eigenvalue(
         )
     except linalg.ArpackNoConvergence as error:
         raise ValueError(
-            f"No eigenvalue was found to a relative error of {tolerance:g}: "
-            "the products of the Hessian may be too noisy for it. Raise "
-            "`tolerance`."
+            f"The eigenvalue did not converge to a relative error of "
+            f"{tolerance:g}: products with the Hessian may be too noisy. "
+            "Increase `tolerance`."
         ) from error
     return float(scale * values[0])
 
@@ -157,22 +157,23 @@ def measure_eigenvalues(
     seed: int = 0,
     verbose: bool = False,
 ) -> Eigenvalues:
-    """Measures the input Hessian's dominant eigenvalue at each image.
+    """Measures the dominant eigenvalue of the input Hessian at each image.
 
         lambda with |lambda| = max |eig(grad_x^2 CE(f(x), y))|
 
-    Images come one by one: each needs its own number of products.
+    Images are not batched, because each needs its own number of products.
 
     Args:
-        classifiers: From a name to a classifier of images in [0, 1].
-        dataset: (images, labels), or as in `adt_tf.evaluate`.
-        tolerance: The relative error allowed.
-        seed: Of the vectors that the iterations start from.
+        classifiers: Classifiers of images in [0, 1], by name.
+        dataset: (images, labels), or a data set as in `adt_tf.evaluate`.
+        tolerance: Allowed relative error.
+        seed: Seed of the initial vectors of the iterations.
         verbose: Whether to show a progress bar.
 
     Reference: Dong et al., Adversarial Distributional Training, Sec. 5.3.
     """
     images, labels = data.as_arrays(dataset)
+    check_differentiable(classifiers, images)
     starts = seeds.per_example(
         lambda s: tf.random.stateless_normal([images[0].size], s),
         tf.constant(images),
@@ -183,7 +184,6 @@ def measure_eigenvalues(
     )
     eigenvalues = np.zeros([len(classifiers), len(labels)])
     for i, classifier in enumerate(classifiers.values()):
-        checks.check_classifier(classifier)
         multiply = hessian_vector_product(_cross_entropy(classifier))
         for j in range(len(labels)):
             x, y = (
@@ -210,19 +210,19 @@ def _cross_entropy(classifier: Any) -> Callable[..., tf.Tensor]:
 
 
 def draw_eigenvalues(results: Eigenvalues, path: str | os.PathLike) -> None:
-    """Draws every image's eigenvalue, and their means, on one log scale."""
+    """Draws the eigenvalue of every image, and the means, on a log scale."""
     num_classifiers, num_images = results.eigenvalues.shape
     figure = plots.make_figure(height=4.2)
     axes = figure.subplots()
     spread = 0.3 * np.linspace(-1, 1, num_images)
     for i, values in enumerate(results.eigenvalues):
         values = values[np.argsort(np.abs(values))]
-        # A logarithmic axis has no place for signs: they are the markers'.
+        # A logarithmic axis cannot show signs, so the markers show them.
         for sign, marker in ((1, "o"), (-1, "v")):
-            chosen = np.sign(values) == sign
+            has_sign = np.sign(values) == sign
             axes.scatter(
-                i + spread[chosen],
-                np.abs(values[chosen]),
+                i + spread[has_sign],
+                np.abs(values[has_sign]),
                 s=14,
                 marker=marker,
                 color=plots.color(i),
@@ -256,12 +256,12 @@ def draw_eigenvalues(results: Eigenvalues, path: str | os.PathLike) -> None:
     )
     axes.legend(frameon=False, loc="best")
     plots.tidy(axes)
-    triangles = " (a triangle: negative)" * bool(
-        (results.eigenvalues < 0).any()
-    )
+    triangles = ""
+    if (results.eigenvalues < 0).any():
+        triangles = " (triangles: negative)"
     plots.note(
         figure,
-        f"A dot is one of {num_images} images, by size{triangles}. Below the "
-        "names: mean ± deviation.",
+        f"A dot is one of {num_images} images, in order of size{triangles}. "
+        "Below the names: mean ± standard deviation.",
     )
     plots.save(figure, path)

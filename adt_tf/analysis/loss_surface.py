@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from matplotlib import ticker
 
-from adt_tf import checks, data, seeds, threat_models
-from adt_tf.analysis import map_batches, plots
+from adt_tf import data, seeds, threat_models
+from adt_tf.analysis import check_differentiable, map_batches, plots
 from adt_tf.checks import arguments
 
-#: Along both directions, in units of epsilon.
+#: Offsets along both directions, in units of epsilon.
 OFFSETS = np.linspace(-2.0, 2.0, 41)
-#: Where a contour is drawn: the probability of the true class.
+#: Probabilities of the true class at which contours are drawn.
 CONFIDENCES = np.array([0.9, 0.5, 0.1, 0.01])
 
 
@@ -31,11 +31,12 @@ class LossSurfaces:
     """The cross-entropy on a grid around one image.
 
     Attributes:
-        names: Of the classifiers.
-        offsets: Along both directions, in units of epsilon [n].
-        loss: [classifiers, n along the gradient, n along the random one].
-        epsilon: The unit.
-        seed: Of the random direction.
+        names: Names of the classifiers.
+        offsets: Offsets along both directions, in units of epsilon [n].
+        loss: Cross-entropy [classifiers, n along the gradient, n along the
+            random direction].
+        epsilon: Unit of the offsets.
+        seed: Seed of the random direction.
     """
 
     names: tuple[str, ...]
@@ -45,7 +46,7 @@ class LossSurfaces:
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold: the range of each surface."""
+        """Returns a dictionary for JSON, with the range of each surface."""
         return {
             "epsilon": self.epsilon,
             "offsets": [float(self.offsets[0]), float(self.offsets[-1])],
@@ -58,15 +59,15 @@ class LossSurfaces:
 
 
 def log_odds(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """The log-odds [batch] against the true class.
+    """Returns the log-odds [batch] against the true class.
 
         m = logsumexp_{c != y} z_c - z_y,   cross-entropy = log(1 + exp(m))
 
-    So the cross-entropy's gradient is a positive multiple of that of m, which
-    does not vanish in float32 where the classifier is sure of itself.
+    The gradient of the cross-entropy is a positive multiple of the gradient of
+    m, which does not underflow in float32 where the classifier is confident.
 
     Args:
-        logits: [batch, classes].
+        logits: Logits [batch, classes].
         y: Labels [batch].
     """
     logits = tf.cast(logits, tf.float32)
@@ -88,19 +89,19 @@ def measure_loss_surfaces(
 ) -> LossSurfaces:
     """Measures the cross-entropy at x + epsilon (a d_g + b d_r).
 
-    d_g is the classifier's own steepest ascent at x, d_r a random direction,
-    the same for every classifier. In l-infinity they are the sign of the
-    gradient and a random sign for each pixel: both are corners of the unit
-    ball, so |a| + |b| <= 1 is what an attack may reach. The images are
-    not clipped to the pixel box, whose edges would show as kinks of the loss.
+    d_g is the direction of steepest ascent of the classifier at x; d_r is a
+    random direction, the same for every classifier. In l-infinity they are the
+    sign of the gradient and a random sign for each pixel. Both are corners of
+    the unit ball, so an attack may reach |a| + |b| <= 1. The images are not
+    clipped to the pixel range, whose edges would appear as kinks of the loss.
 
     Args:
-        classifiers: From a name to a classifier of images in [0, 1].
+        classifiers: Classifiers of images in [0, 1], by name.
         example: One image [height, width, channels] and its label.
-        epsilon: The unit of the offsets, or a threat model.
-        offsets: The values of a and b, increasing.
-        batch_size: Images at once.
-        seed: Of the random direction.
+        epsilon: Unit of the offsets, or a threat model.
+        offsets: Increasing values of a and b.
+        batch_size: Number of images in a batch.
+        seed: Seed of the random direction.
         verbose: Whether to show a progress bar for each classifier.
 
     Reference: Dong et al., Adversarial Distributional Training, Sec. 5.3.
@@ -114,11 +115,11 @@ def measure_loss_surfaces(
             "be two or more increasing numbers, such as np.linspace(-2, 2, 41)",
             offsets=offsets,
         )
+    check_differentiable(classifiers, x)
     across = threat_model.random_direction(tf.constant(x), seeds.make(seed))
     a, b = np.meshgrid(offsets, offsets, indexing="ij")
     surfaces = []
     for classifier in classifiers.values():
-        checks.check_classifier(classifier)
         evaluate = _loss_function(classifier, x, y, threat_model, across)
         values = map_batches(
             evaluate,
@@ -137,7 +138,13 @@ def measure_loss_surfaces(
     )
 
 
-def _loss_function(classifier, x, y, threat_model, across):
+def _loss_function(
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    threat_model: threat_models.ThreatModel,
+    across: tf.Tensor,
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """Returns (a, b) -> cross-entropy, each [batch], for one image."""
     x, y = tf.constant(x), tf.constant(y)
 
@@ -163,7 +170,7 @@ def _loss_function(classifier, x, y, threat_model, across):
 
 
 def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
-    """Draws each surface above its contours, all to one scale."""
+    """Draws each surface above its contours, all on one scale."""
     count = len(results.names)
     columns = 2 if count in (2, 4) else min(count, 3)
     blocks = -(-count // columns)
@@ -176,10 +183,10 @@ def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
         0, results.loss.max()
     )
     scale = {"cmap": plots.COLORMAP, "vmin": 0, "vmax": levels[-1]}
-    every = []
+    all_axes = []
     for i, name in enumerate(results.names):
         block, column = divmod(i, columns)
-        # A single pair would leave most of the width empty: side by side.
+        # A single pair side by side uses the full width.
         above, below = (
             (beside[0], beside[1])
             if count == 1
@@ -190,10 +197,10 @@ def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
         solid.set_title(name)
         _draw_solid(results, i, solid, scale)
         picture = _draw_flat(results, i, flat, scale)
-        every += [solid, flat]
+        all_axes += [solid, flat]
     figure.colorbar(
         picture,
-        ax=every,
+        ax=all_axes,
         label="cross-entropy (nats)",
         ticks=levels,
         aspect=35 * blocks,
@@ -201,8 +208,7 @@ def draw_loss_surfaces(results: LossSurfaces, path: str | os.PathLike) -> None:
     figure.suptitle(f"Loss around one image, ε = {_fraction(results.epsilon)}")
     plots.note(
         figure,
-        "Lines: the probability of the true class. Dashed: as far as an "
-        "attack may go.",
+        "Lines: probability of the true class. Dashed: the reach of an attack.",
     )
     plots.save(figure, path)
 
@@ -234,9 +240,11 @@ def _draw_flat(results: LossSurfaces, i: int, axes: Any, scale: dict) -> Any:
     lines = -np.log(CONFIDENCES)
     inside = lines[(lines > loss.min()) & (lines < loss.max())]
     if inside.size:
-        drawn = axes.contour(a, b, loss, inside, colors="white", linewidths=1)
+        contours = axes.contour(
+            a, b, loss, inside, colors="white", linewidths=1
+        )
         axes.clabel(
-            drawn,
+            contours,
             fmt=lambda line: f"{100 * np.exp(-line):.0f} %",
             fontsize=plots.SMALL,
         )
@@ -254,7 +262,7 @@ def _draw_flat(results: LossSurfaces, i: int, axes: Any, scale: dict) -> Any:
 
 
 def _fraction(epsilon: float) -> str:
-    """Writes 8/255 as such, where it is."""
+    """Writes multiples of 1/255 as a fraction, such as 8/255."""
     steps = 255 * epsilon
     if abs(steps - round(steps)) < 1e-3:
         return f"{round(steps)}/255"

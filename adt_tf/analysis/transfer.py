@@ -1,4 +1,4 @@
-"""Figure 4: which classifier's adversarial images fool which other.
+"""Figure 4: accuracy on adversarial images found on other classifiers.
 
 results = measure_transfer(
     {"AT-PGD": one, "ADT-EXP": other}, test, attacks.pgd(8 / 255))
@@ -18,23 +18,23 @@ import tensorflow as tf
 from matplotlib.patches import Rectangle
 
 from adt_tf import checks, data
-from adt_tf.analysis import map_batches, plots
+from adt_tf.analysis import by_name, map_batches, plots
 from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TransferMatrix:
-    """Accuracies under images found on other classifiers.
+    """Accuracies on adversarial images found on other classifiers.
 
     Attributes:
-        names: Of the classifiers.
-        accuracy: Of each target on what was found on each source
+        names: Names of the classifiers.
+        accuracy: Accuracy of each target on the images found on each source
             [sources, targets]; the diagonal is white-box.
-        natural: Of each target on clean images [targets].
-        attack: The attack's name.
-        num_examples: How many images were attacked.
-        seed: Of the attack's noise.
+        natural: Accuracy of each target on clean images [targets].
+        attack: Name of the attack.
+        num_examples: Number of attacked images.
+        seed: Seed of the attack's noise.
     """
 
     names: tuple[str, ...]
@@ -45,15 +45,13 @@ class TransferMatrix:
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold; `accuracy[source][target]`."""
+        """Returns a dictionary for JSON, with `accuracy[source][target]`."""
         return {
             "attack": self.attack,
             "num_examples": self.num_examples,
-            "natural": dict(
-                zip(self.names, self.natural.tolist(), strict=True)
-            ),
+            "natural": by_name(self.names, self.natural),
             "accuracy": {
-                source: dict(zip(self.names, row.tolist(), strict=True))
+                source: by_name(self.names, row)
                 for source, row in zip(self.names, self.accuracy, strict=True)
             },
             "seed": self.seed,
@@ -69,17 +67,17 @@ def measure_transfer(
     seed: int = 0,
     verbose: bool = False,
 ) -> TransferMatrix:
-    """Attacks every classifier and shows what is found to all of them.
+    """Attacks every classifier, and tests all of them on the images found.
 
-    An image counts as correct if the target is right about it both clean and
-    attacked: nobody is obliged to attack what is wrong already.
+    An image counts as correct if the target classifies it correctly both clean
+    and attacked.
 
     Args:
-        classifiers: From a name to a classifier of images in [0, 1].
-        dataset: (images, labels), or as in `adt_tf.evaluate`.
-        attack: Such as `adt_tf.attacks.pgd(8 / 255)` or `mim(8 / 255)`.
-        batch_size: Images at once.
-        seed: Of the attack's noise.
+        classifiers: Classifiers of images in [0, 1], by name.
+        dataset: (images, labels), or a data set as in `adt_tf.evaluate`.
+        attack: Attack, such as `adt_tf.attacks.pgd(8 / 255)`.
+        batch_size: Number of images in a batch.
+        seed: Seed of the attack's noise.
         verbose: Whether to show a progress bar for each source.
 
     Reference: Dong et al., Adversarial Distributional Training, Sec. 5.2.
@@ -96,7 +94,7 @@ def measure_transfer(
 
     @tf.function(autograph=False)
     def correct(x, y):
-        """[batch, targets], for all targets at once."""
+        """Returns booleans [batch, targets]."""
         logits = [f(x, training=False) for f in classifiers.values()]
         return tf.stack(
             [tf.argmax(z, axis=-1, output_type=y.dtype) == y for z in logits],
@@ -127,7 +125,7 @@ def measure_transfer(
 
 
 def draw_transfer(results: TransferMatrix, path: str | os.PathLike) -> None:
-    """Draws the accuracies in per cent, from 0 to 100, white-box framed."""
+    """Draws the accuracies in per cent, with a frame around white boxes."""
     count = len(results.names)
     values = 100 * np.vstack([results.natural, results.accuracy])
     figure = plots.make_figure(height=1.9 + 0.62 * (count + 1))
@@ -143,7 +141,7 @@ def draw_transfer(results: TransferMatrix, path: str | os.PathLike) -> None:
             ha="center",
             va="center",
             fontsize=12,
-            # Dark colours of the map lie below the middle.
+            # The colour map is dark below the middle.
             color="white" if value < 50 else "black",
         )
     for i in range(count):
@@ -163,14 +161,14 @@ def draw_transfer(results: TransferMatrix, path: str | os.PathLike) -> None:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     axes.set(
-        xlabel="target: classifies the images",
-        ylabel="source: is attacked",
+        xlabel="target (classifies the images)",
+        ylabel="source (is attacked)",
         title=f"Accuracy under transferred {results.attack}",
     )
     figure.colorbar(picture, ax=axes, label="accuracy (%)")
     plots.note(
         figure,
-        f"{results.num_examples} images. Framed: white box, the target is "
-        "the source.",
+        f"{results.num_examples} images. Frames mark white-box attacks: the "
+        "target is the source.",
     )
     plots.save(figure, path)

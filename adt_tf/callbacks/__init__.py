@@ -1,4 +1,4 @@
-"""Callbacks for `AdversarialTrainer.fit` that watch true robustness.
+"""Callbacks for `AdversarialTrainer.fit`.
 
     held_out = data.load("cifar10", split="validation",
                          validation_examples=1000)
@@ -13,15 +13,15 @@
         ],
     )
 
-`RobustCheckpoint` comes before every callback that reads its numbers. With
-averaged weights, `AdversarialTrainer(..., average=WeightAverage(0.999))`, it
-comes after `AveragedWeights`, and so measures and keeps the average. Keras' own
-form, `SGD(use_ema=True)` with `keras.callbacks.SwapEMAWeights(
-swap_on_epoch=True)`, works too, but has no warm-up and leaves out batch-norm
-statistics. A `fit` that is stopped early leaves the classifier with the weights
-that are trained, so use the file.
+Put `RobustCheckpoint` before every callback that reads its metrics. With
+averaged weights, `AdversarialTrainer(..., average=WeightAverage(0.999))`, put
+it after `AveragedWeights`, so that it measures and saves the average. Keras'
+own averaging, `SGD(use_ema=True)` with `keras.callbacks.SwapEMAWeights(
+swap_on_epoch=True)`, works too, but has no warm-up and does not average
+batch-norm statistics; if `fit` stops early, the classifier keeps the weights
+before averaging, so load the saved file.
 
-`warn_if_test_set` tells whether the held-out images are test images.
+`warn_if_test_set` warns if held-out images are also in the test set.
 """
 
 from adt_tf.callbacks.averaged_weights import AveragedWeights

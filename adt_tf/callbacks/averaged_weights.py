@@ -1,4 +1,4 @@
-"""Shows the averaged weights to whatever measures or keeps the classifier."""
+"""Swaps in the averaged weights for validation and checkpoints."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from adt_tf.training.averaging import WeightAverage
 
 
 class AveragedWeights(keras.callbacks.Callback):
-    """Gives the classifier its averaged weights between the epochs.
+    """Gives the classifier its averaged weights between epochs.
 
-    Validation runs on the average, and so does every callback after this one
-    in the list at the end of an epoch: put it first. The next epoch, and what
-    is saved when it begins or when training ends, has the weights that are
-    trained. Afterwards `trainer.average.swap()` gives the average.
+    Validation uses the average, and so does, at the end of an epoch, every
+    callback after this one in the list: put this one first. When the next epoch
+    begins and when training ends, the classifier gets its trained weights back.
+    After training, `trainer.average.swap()` gives the classifier the average.
     """
 
     def __init__(self):
@@ -23,10 +23,10 @@ class AveragedWeights(keras.callbacks.Callback):
         self.is_swapped = False
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Sees that there is an average."""
+        """Checks that the trainer has an average."""
         if not isinstance(getattr(self.model, "average", None), WeightAverage):
             raise ValueError(
-                "AveragedWeights must be given to the `fit` of an "
+                "Callback `AveragedWeights` must be used in the `fit` of an "
                 "`AdversarialTrainer(..., average=WeightAverage(0.999))`. "
                 f"Received: model={self.model!r}"
             )
@@ -34,24 +34,24 @@ class AveragedWeights(keras.callbacks.Callback):
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Goes on with the weights that are trained."""
-        self._show(False)
+        """Restores the trained weights."""
+        self._use_average(False)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Shows the average to validation."""
-        self._show(True)
+        """Uses the average for validation."""
+        self._use_average(True)
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Shows the average to the callbacks that follow."""
-        self._show(True)
+        """Uses the average for the callbacks that follow."""
+        self._use_average(True)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Gives the weights that were trained back."""
-        self._show(False)
+        """Restores the trained weights."""
+        self._use_average(False)
 
-    def _show(self, averaged: bool) -> None:
-        if averaged != self.is_swapped:
+    def _use_average(self, is_average: bool) -> None:
+        if is_average != self.is_swapped:
             self.model.average.swap()
-            self.is_swapped = averaged
+            self.is_swapped = is_average

@@ -1,4 +1,4 @@
-"""Lets epsilon grow over the first epochs."""
+"""Increases epsilon linearly over the first epochs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ from typing import Any
 
 import keras
 
+from adt_tf.checks import arguments
+
 
 class EpsilonWarmup(keras.callbacks.Callback):
-    """Lets epsilon grow over the first epochs, to help a start that fails.
+    """Increases epsilon linearly over the first epochs.
 
         epsilon_e = epsilon * min(1, (e + 1) / num_epochs),  e = 0, 1, ...
 
-    Step sizes that are a share of epsilon, as those of `attacks.pgd` are by
-    default, grow with it. The validation that `fit` runs has the epoch's
-    epsilon as well. The attack itself stays as it is: the trainer scales it
-    in each step.
+    This helps if training with the full epsilon does not start to learn. Step
+    sizes that are a share of epsilon, the default of `attacks.pgd`, grow with
+    it. The validation in `fit` uses the epsilon of the epoch. The attack object
+    does not change: the trainer scales it in each step.
 
     Args:
-        num_epochs: After so many epochs epsilon has its value.
+        num_epochs: Number of epochs until epsilon reaches its full value.
     """
 
     def __init__(self, num_epochs: int):
         super().__init__()
-        if not isinstance(num_epochs, int) or num_epochs < 1:
-            raise ValueError(
-                "Argument `num_epochs` must be a positive integer. "
-                f"Received: num_epochs={num_epochs}"
-            )
-        self.num_epochs = num_epochs
+        self.num_epochs = arguments.integer_at_least(1, num_epochs=num_epochs)
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -37,5 +34,5 @@ class EpsilonWarmup(keras.callbacks.Callback):
         self.model.scale_epsilon(min(1.0, (epoch + 1) / self.num_epochs))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Gives all of epsilon back, should training end before."""
+        """Restores the full epsilon if training ends during the warm-up."""
         self.model.scale_epsilon(1.0)

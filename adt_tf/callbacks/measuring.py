@@ -1,4 +1,4 @@
-"""What callbacks that attack the classifier share."""
+"""Base class of the callbacks that attack the classifier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from adt_tf.threat_models import ThreatModel
 
 
 class Measuring(keras.callbacks.Callback):
-    """A callback that measures accuracy under an attack, on fixed data."""
+    """Measures accuracy under an attack on fixed data.
+
+    Args:
+        data: Examples, (images, labels) or an `adt_tf.data.ImageData`.
+        attack: Attack, or epsilon, which stands for PGD with 10 steps.
+        batch_size: Number of images in a batch.
+        seed: Seed of the attack's noise.
+    """
 
     def __init__(
         self,
@@ -36,30 +43,29 @@ class Measuring(keras.callbacks.Callback):
             )
         self.data = as_examples(data, bounds=attack.threat_model.bounds)
         self.attack = attack
-        # `evaluate` fills the last batch up: none larger than the data.
+        # `evaluate` pads the last batch, so a larger batch would cost more.
         self.batch_size = min(batch_size, len(self.data[0]))
         self.seed = seed
 
     @property
     def classifier(self) -> keras.Model:
-        """The classifier that is trained."""
+        """The classifier of the trainer."""
         classifier = getattr(self.model, "classifier", None)
         if not isinstance(classifier, keras.Model):
             raise ValueError(
-                f"{type(self).__name__} must be given to the `fit` of an "
-                "`AdversarialTrainer`, which has a `classifier`. Received: "
-                f"model={self.model!r}"
+                f"Callback `{type(self).__name__}` must be used in the `fit` "
+                "of an `AdversarialTrainer`, which has a `classifier`. "
+                f"Received: model={self.model!r}"
             )
         return classifier
 
     def measure(self) -> tuple[float, float]:
-        """Returns natural and robust accuracy of the classifier as it is."""
+        """Returns the natural and the robust accuracy of the classifier."""
         settings = Settings(
             batch_size=self.batch_size,
             seed=self.seed,
             verbose=False,
-            # Only two numbers are used, so nobody would see the warnings.
-            warns=False,
+            warns=False,  # The report, which has the warnings, is not kept.
         )
         attacks = [self.attack]
         with evaluated(self.classifier, self.data, attacks, settings) as report:

@@ -1,4 +1,4 @@
-"""Keeps the best epoch by robust accuracy on held-out images."""
+"""Saves the classifier with the best robust accuracy on held-out images."""
 
 from __future__ import annotations
 
@@ -31,33 +31,34 @@ _SCHEMA = {**_BEST, "replaces": Maybe(_BEST)}
 
 
 class RobustCheckpoint(Measuring):
-    """Keeps the classifier of the epoch with the best robust accuracy.
+    """Saves the classifier of the epoch with the best robust accuracy.
 
-    Adversarial training overfits: robust accuracy on new images reaches its
-    best soon after the first drop of the learning rate and then falls, while
-    the training loss goes on falling. So the last epoch is not the one to use.
-    Choose the best on a part held out of the *training* set; chosen on the
-    test set, its accuracy there is too good (see `warn_if_test_set`).
+    Adversarial training overfits: robust accuracy on new images is best soon
+    after the first decrease of the learning rate and then falls, while the
+    training loss continues to fall. Choose the best epoch on images held out of
+    the *training* set. If it is chosen on the test set, its test accuracy is
+    biased upwards (see `warn_if_test_set`).
 
-    After each epoch it adds `val_natural_accuracy` and `val_robust_accuracy`
-    to the logs, for the callbacks after it in the list, and, where robust
-    accuracy is higher than ever, writes two files: the classifier as a plain
-    `.keras` file and, beside it, a `.json` file with its `epoch` (counted from
-    1, as the progress bar does) and accuracies, and, as `replaces`, those of
-    the best before it. Each file is whole or not there: of a process that is
-    killed between the two, the best before it is left. A resumed run reads the
-    `.json` file and goes on from that best.
+    After each epoch, this callback adds `val_natural_accuracy` and
+    `val_robust_accuracy` to the logs, for the callbacks after it in the list.
+    If robust accuracy is higher than before, it writes two files: the
+    classifier as a plain `.keras` file and, beside it, a `.json` file with the
+    `epoch` (counted from 1), its accuracies and, as `replaces`, the record of
+    the previous best epoch. Each file is written atomically. If the process is
+    killed between the two, the previous best classifier remains valid. A
+    resumed run reads the `.json` file and continues from that best.
 
     Reference: Rice et al., Overfitting in Adversarially Robust Deep Learning,
     2020.
 
     Args:
-        data: Held-out (images, labels), or an `adt_tf.data.ImageData`.
-        attack: Such as `adt_tf.attacks.pgd(8 / 255, num_steps=10)`; epsilon
-            alone means that.
-        path: Of the classifier, ends in ".keras".
-        batch_size: Images attacked at once.
-        seed: Of the attack's noise, the same after every epoch.
+        data: Held-out examples, (images, labels) or an
+            `adt_tf.data.ImageData`.
+        attack: Attack, or epsilon, which stands for
+            `adt_tf.attacks.pgd(epsilon, num_steps=10)`.
+        path: File of the classifier; ends in ".keras".
+        batch_size: Number of images in a batch.
+        seed: Seed of the attack's noise, the same after every epoch.
     """
 
     def __init__(
@@ -77,22 +78,23 @@ class RobustCheckpoint(Measuring):
         self.best: dict[str, Any] | None = None
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        """Reads what an earlier part of the run has kept."""
+        """Reads the best epoch of an earlier part of the run."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.best = self._read()
         if self.best and int(self.model.optimizer.iterations) == 0:
             warnings.warn(
                 f"{self.path} holds a classifier of an earlier run (robust "
-                f"accuracy {100 * self.best['robust_accuracy']:.2f} %). It "
-                "stays until this run, which starts anew, does better: choose "
-                "another path for a best of its own.",
+                f"accuracy {100 * self.best['robust_accuracy']:.2f} %). This "
+                "run starts from the beginning and replaces it only with a "
+                "better one. Choose another path to save the best epoch of "
+                "this run.",
                 stacklevel=2,
             )
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, float] | None = None
     ) -> None:
-        """Measures, adds to the logs, and keeps the classifier if best."""
+        """Adds the accuracies to the logs, and saves a better classifier."""
         natural, robust = self.measure()
         if logs is not None:
             logs["val_natural_accuracy"] = natural
@@ -121,51 +123,51 @@ class RobustCheckpoint(Measuring):
         sha256 = files.sha256(self.path)
         try:
             best = read_json(self.record_path, _SCHEMA)
-            # A process that was killed between the record and the classifier
-            # has left the classifier before it.
+            # The record is written before the classifier. If a process was
+            # killed in between, the classifier is still the previous one.
             if best["sha256"] != sha256:
                 best = best.get("replaces") or {}
-            known = best.get("sha256") == sha256
+            is_recorded = best.get("sha256") == sha256
             reason = ""
         except (OSError, ValueError) as error:
-            known, reason = False, f" ({error})"
-        if not known:
+            is_recorded, reason = False, f" ({error})"
+        if not is_recorded:
             raise ValueError(
-                f"{self.path} exists, but {self.record_path} does not say how "
-                f"robust it is{reason}, so nothing was changed. Move it away, "
-                "or choose another path."
+                f"{self.path} exists, but {self.record_path} does not state "
+                f"its robust accuracy{reason}. Nothing was changed. Move the "
+                "file away, or choose another path."
             )
         measured_on = {name: best[name] for name in self._measured_on()}
         if measured_on != self._measured_on():
             raise ValueError(
-                f"{self.path} was chosen by {measured_on}, which cannot be "
-                f"compared with {self._measured_on()}, so nothing was "
-                "changed. Choose another path."
+                f"{self.path} was chosen with {measured_on}, which cannot be "
+                f"compared with {self._measured_on()}. Nothing was changed. "
+                "Choose another path."
             )
         return best
 
     def _write(self, best: dict[str, Any]) -> None:
         with files.atomic_write(self.path) as partial:
             self.classifier.save(partial)
-            files.sync(partial)  # before a record vouches for it
+            files.sync(partial)  # The record must not precede the data.
             best["sha256"] = files.sha256(partial)
-            before = {k: (self.best or {}).get(k) for k in best}
-            replaces = before if self.best else None
+            previous = {k: (self.best or {}).get(k) for k in best}
+            replaces = previous if self.best else None
             write_json(self.record_path, {**best, "replaces": replaces})
 
 
 def warn_if_test_set(
     validation_images: np.ndarray, test_images: np.ndarray
 ) -> int:
-    """Warns where held-out images are test images; returns how many are.
+    """Warns if held-out images are also in the test set; returns how many.
 
-    Images are compared by the hash of their pixels, at 8 bits: floats in
-    [0, 1] and uint8 in 0 .. 255 may meet. Some data sets hold the same image
-    in both parts: a few are no fault of the split.
+    Images are compared by a hash of their pixels, rounded to 8 bits, so that
+    floats in [0, 1] can be compared with uint8. Some data sets contain the same
+    image in both parts, so a few matches do not mean that the split is wrong.
 
     Args:
-        validation_images: [N, H, W, C], by which a classifier is chosen.
-        test_images: [M, H, W, C], on which it is reported.
+        validation_images: Images [N, H, W, C] by which a classifier is chosen.
+        test_images: Images [M, H, W, C] on which it is reported.
 
     Example:
 
@@ -174,17 +176,17 @@ def warn_if_test_set(
     0
     """
     test = set(_fingerprints(test_images))
-    shared = sum(key in test for key in _fingerprints(validation_images))
-    if shared:
+    num_shared = sum(key in test for key in _fingerprints(validation_images))
+    if num_shared:
         warnings.warn(
-            f"{shared} of {len(validation_images)} validation images are in "
-            "the test set: a classifier chosen by them looks better on the "
-            "test set than it is. Hold a part out of the training set "
+            f"{num_shared} of {len(validation_images)} validation images are "
+            "in the test set, so the test accuracy of a classifier chosen by "
+            "them is biased upwards. Hold out a part of the training set "
             "instead, e.g. adt_tf.data.load(name, split='validation', "
             "validation_examples=1000).",
             stacklevel=2,
         )
-    return shared
+    return num_shared
 
 
 def _fingerprints(images: np.ndarray) -> list[bytes]:

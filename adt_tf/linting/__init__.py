@@ -1,18 +1,18 @@
-"""Checks to run before anyone trusts a robustness number.
+"""Checks a classifier for faults that make its robustness numbers wrong.
 
     report = lint(classifier, test, epsilon=8 / 255)
-    print(report)               # failures first, with what to do
+    print(report)               # failures first, each with advice
     report.ok                   # False if any check failed
 
-`evaluate` runs those that are cheap on what it attacks:
+`evaluate` runs the cheap checks on every classifier that it attacks:
 
     quick_failures(classifier, images, labels)
 
 Each check is a function from a `Subject` to (status, evidence, advice):
-`rules.model` looks at what the classifier takes and gives, `rules.inference`
-at calls that should be alike, `rules.gradient` at its input gradient, and
-`rules.masking` at attacks that should be stronger than others and are not.
-`CHECKS` names them all.
+`rules.model` checks inputs and outputs, `rules.inference` checks that a call
+depends on the image alone, `rules.gradient` checks the input gradient, and
+`rules.masking` compares attacks of different strength. `CHECKS` lists all of
+them by name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CHECKS = {
     **masking.CHECKS,
 }
 
-#: Those that cost a few passes each, and that `evaluate` runs too.
+#: Checks that cost a few passes each. `evaluate` runs them too.
 QUICK = (
     "input_range",
     "logits",
@@ -51,11 +51,14 @@ QUICK = (
     "finite_gradients",
     "vanishing_gradients",
 )
+# Numbers of examples of the quick checks. `input_range` compares accuracies,
+# which needs more examples, but takes no gradients.
 _QUICK_EXAMPLES = 32
+_RANGE_EXAMPLES = 256
 
-# Where there is no gradient, an attack that needs none shows what was missed.
+# Masking checks whose attacks need no gradient.
 _WITHOUT_GRADIENT = ("random_noise", "black_box")
-# Fewer examples tell no attack from another.
+# With fewer correct examples, no difference between attacks is significant.
 _FEWEST_CORRECT = 16
 
 
@@ -70,24 +73,27 @@ def lint(
     checks: Sequence[str] | None = None,
     verbose: bool = True,
 ) -> LintReport:
-    """Looks for what makes robustness numbers wrong, and says what to do.
+    """Runs the checks on a classifier, and returns findings with advice.
 
-    The classifier is run in inference mode only. If that changes its
-    variables all the same, which is one of the failures looked for, they are
-    put back in the end.
+    The classifier is called in inference mode only. If a call changes its
+    variables, which is one of the failures that lint reports, their values are
+    restored at the end.
 
     Args:
-        classifier: A Keras model, or anything called as
-            `classifier(x, training=False)`, from images in [0, 1] to logits.
-        dataset: (images, labels), or a data set of such in any form that
+        classifier: A Keras model, or any callable
+            `classifier(x, training=False)` from images in [0, 1] to logits.
+        dataset: (images, labels), or a data set in any form that
             `adt_tf.data.as_arrays` takes.
-        epsilon: The radius at which robustness will be claimed.
-        num_examples: How many examples, chosen by the seed; 128 show a fault
-            that touches about one example in fifteen.
-        batch_size: Images at once.
-        seed: Of the examples' choice and of all noise.
-        checks: Names out of `CHECKS`; by default all of them.
+        epsilon: Radius at which robustness will be claimed.
+        num_examples: Number of examples, chosen by the seed. 128 examples
+            reveal a fault that affects about one example in fifteen.
+        batch_size: Number of images in a batch.
+        seed: Seed of the choice of examples and of all noise.
+        checks: Names from `CHECKS`; all checks by default.
         verbose: Whether to show a progress bar.
+
+    Returns:
+        The findings, one for each check.
     """
     names = _checked_names(checks)
     threat_model = threat_models.get(epsilon)
@@ -98,12 +104,12 @@ def lint(
     arguments.integer_at_least(1, num_examples=num_examples)
     arguments.integer_at_least(1, batch_size=batch_size)
     images, labels = data.as_examples(dataset)
-    chosen = np.random.default_rng(seed).permutation(len(labels))
-    chosen = np.sort(chosen[:num_examples])
+    order = np.random.default_rng(seed).permutation(len(labels))
+    indices = np.sort(order[:num_examples])
     subject = Subject(
         classifier,
-        images[chosen],
-        labels[chosen],
+        images[indices],
+        labels[indices],
         threat_model=threat_model,
         batch_size=batch_size,
         seed=seed,
@@ -112,7 +118,7 @@ def lint(
         findings = _run(subject, names, verbose)
     return LintReport(
         findings,
-        len(chosen),
+        len(indices),
         threat_model.epsilon,
         seed,
         threat_models.norm_of(threat_model),
@@ -126,42 +132,57 @@ def quick_failures(
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> tuple[Finding, ...]:
-    """Returns what a few passes show to be wrong with a classifier.
+    """Runs the cheap checks, and returns the findings that failed.
 
-    The checks of `QUICK` run on examples that are spread evenly over those
-    given. They draw no random numbers, and leave the classifier's variables as
-    they were. A classifier that cannot be called with so many images gives one
-    finding, `skipped`.
+    The checks of `QUICK` run on a few examples, evenly spaced in the data set.
+    They draw no random numbers, and the classifier's variables keep their
+    values. If the classifier cannot be called with that many images, the
+    result is a single finding with the status "skipped".
 
     Args:
-        classifier: As in `lint`.
+        classifier: Classifier, as in `lint`.
         images: Images [n, height, width, channels].
-        labels: Integers [n].
-        bounds: Range of the pixels; other ranges are tried for [0, 1] only.
+        labels: Integer labels [n].
+        bounds: Range of the pixels. `input_range` runs for [0, 1] only.
     """
     names = [n for n in QUICK if bounds == (0.0, 1.0) or n != "input_range"]
-    number = min(_QUICK_EXAMPLES, len(labels))
-    chosen = np.linspace(0, len(labels) - 1, number).astype(int)
-    subject = Subject(
-        classifier,
-        images[chosen],
-        labels[chosen],
-        threat_model=threat_models.get(0.0),  # None of the checks attacks.
-        batch_size=number,
+    few, many = (
+        _spread_subject(classifier, images, labels, number)
+        for number in (_QUICK_EXAMPLES, _RANGE_EXAMPLES)
     )
     try:
-        with subject.restored():
-            findings = [_finding(subject, name) for name in names]
+        with few.restored():
+            findings = [
+                _finding(many if name == "input_range" else few, name)
+                for name in names
+            ]
     except (ValueError, tf.errors.OpError) as error:
         finding = Finding(
             "classifier",
             "skipped",
-            f"It could not be checked on {number} images, nor on one: "
+            f"The classifier could not be checked: a call with "
+            f"{few.batch_size} images, or with one, failed: "
             f"{files.first_line(error)}",
-            "Let it take batches of any size, and run `adt_tf.lint` on it.",
+            "Make the classifier accept batches of any size, and run "
+            "`adt_tf.lint` on it.",
         )
         return (finding,)
     return tuple(finding for finding in findings if finding.status == "fail")
+
+
+def _spread_subject(
+    classifier: Any, images: np.ndarray, labels: np.ndarray, number: int
+) -> Subject:
+    """Returns a subject with evenly spaced examples, for no attack."""
+    number = min(number, len(labels))
+    indices = np.linspace(0, len(labels) - 1, number).astype(int)
+    return Subject(
+        classifier,
+        images[indices],
+        labels[indices],
+        threat_model=threat_models.get(0.0),
+        batch_size=_QUICK_EXAMPLES,
+    )
 
 
 def _checked_names(checks: Sequence[str] | None) -> list[str]:
@@ -170,7 +191,7 @@ def _checked_names(checks: Sequence[str] | None) -> list[str]:
     unknown = [name for name in checks if name not in CHECKS]
     if isinstance(checks, str) or unknown or not checks:
         raise arguments.error(
-            f"be a list of names out of {list(CHECKS)}", checks=checks
+            f"be a list of names from {list(CHECKS)}", checks=checks
         )
     return [name for name in CHECKS if name in checks]
 
@@ -187,15 +208,15 @@ def _run(subject: Subject, names: list[str], verbose: bool) -> list[Finding]:
 
 
 def _finding(subject: Subject, name: str) -> Finding:
-    reason = _obstacle(subject, name)
-    if reason:
-        return Finding(name, "skipped", *reason)
-    status, evidence, *words = CHECKS[name](subject)
-    return Finding(name, status, evidence, *(words if status != "pass" else ()))
+    obstacle = _obstacle(subject, name)
+    if obstacle:
+        return Finding(name, "skipped", *obstacle)
+    status, evidence, *texts = CHECKS[name](subject)
+    return Finding(name, status, evidence, *(texts if status != "pass" else ()))
 
 
 def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
-    """Why a check cannot be judged, and what to do, or None."""
+    """Returns why a check cannot run, with advice; None if it can run."""
     if name != "logits" and not np.isfinite(subject.logits).all():
         return "The logits are not finite.", "See `logits` first."
     if name not in masking.CHECKS:
@@ -207,16 +228,18 @@ def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
         )
     if model.accuracy(subject)[0] != "pass":
         return (
-            "The classifier is at chance, or names the most frequent class: "
-            f"{subject.num_correct} of {len(subject.labels)} examples are "
-            "right. What falls to an attack on it is noise, which tells "
-            "nothing of masking.",
+            "The accuracy is at chance, or no better than always naming the "
+            f"most frequent class: {subject.num_correct} of "
+            f"{len(subject.labels)} examples are correct. The outcome of "
+            "attacks on this classifier is noise and says nothing about "
+            "masking.",
             "See `accuracy` first.",
         )
     if subject.num_correct < _FEWEST_CORRECT:
         return (
             f"Only {subject.num_correct} of {len(subject.labels)} examples are "
-            "classified correctly, too few to tell attacks apart.",
-            f"See `accuracy` first, or give {_FEWEST_CORRECT} that are.",
+            "classified correctly, too few to compare attacks.",
+            "See `accuracy` first, or pass more examples: "
+            f"{_FEWEST_CORRECT} correct ones are needed.",
         )
     return None

@@ -1,14 +1,14 @@
-"""When a count of examples is more than chance, and how to say so.
+"""Decides whether a count of examples is more than chance.
 
-    status, p = judged(count=9, n=128, tolerance=0.02)
-    status, evidence = compared("FGSM", fallen, "PGD-20", fallen_to_pgd)
+    status, p = judge(count=9, n=128, tolerance=0.02)
+    status, evidence = compare("FGSM", fallen, "PGD-20", fallen_to_pgd)
 
-An attack that should be the stronger one may still miss a few examples which
-the weaker one breaks. With a tolerance for their share, a count fails if
+The stronger of two attacks may still miss a few examples that the weaker one
+breaks. With a tolerance for the share of such examples, a check fails if
 
     P[Binomial(n, tolerance) >= count] < 0.01 / comparisons
 
-and is worth a warning below 0.1 / comparisons.
+and warns if the probability is below 0.1 / comparisons.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scipy import stats
 
 SIGNIFICANCE, SUSPICION = 0.01, 0.1
 
-# What a stronger attack may miss.
+# Share of examples that a stronger attack may miss.
 TOLERANCE = 0.02
 
 
 def at_least(count: int, n: int, share: float) -> float:
-    """P[Binomial(n, share) >= count].
+    """Returns P[Binomial(n, share) >= count].
 
     >>> round(at_least(1, 2, 0.5), 6)
     0.75
@@ -33,16 +33,17 @@ def at_least(count: int, n: int, share: float) -> float:
     return float(stats.binom.sf(count - 1, n, share))
 
 
-def judged(
+def judge(
     count: int, n: int, tolerance: float = TOLERANCE, *, comparisons: int = 1
 ) -> tuple[str, float]:
     """Returns "pass", "warn" or "fail" and the probability p.
 
     Args:
-        count: Of the examples that should not be there.
-        n: Of all examples.
-        tolerance: The share of them that is no news.
-        comparisons: Of how many counts this is the largest (Bonferroni).
+        count: Number of examples that speak against the classifier.
+        n: Number of all examples.
+        tolerance: Share of such examples that is normal.
+        comparisons: Number of counts of which this is the largest, for
+            Bonferroni's correction.
     """
     p = at_least(count, n, tolerance)
     for level, status in ((SIGNIFICANCE, "fail"), (SUSPICION, "warn")):
@@ -51,44 +52,51 @@ def judged(
     return "pass", p
 
 
-def compared(
+def compare(
     weak: str, fallen: np.ndarray, strong: str, fallen_to_strong: np.ndarray
 ) -> tuple[str, str]:
-    """Judges what falls to a weak attack and not to a strong one.
+    """Judges the examples that only the weaker of two attacks breaks.
 
     Args:
-        weak: The attack that should find nothing of its own.
-        fallen: Which examples it breaks, booleans [n].
-        strong: The attack that it is compared with.
-        fallen_to_strong: Which ones that breaks.
+        weak: Name of the weaker attack.
+        fallen: Whether the weaker attack breaks each example, booleans [n].
+        strong: Name of the stronger attack.
+        fallen_to_strong: Whether the stronger attack breaks each example.
+
+    Returns:
+        The status and the evidence.
     """
     missed, n = int(np.sum(fallen & ~fallen_to_strong)), len(fallen)
-    status, p = judged(missed, n)
+    status, p = judge(missed, n)
     return status, (
-        f"{weak} breaks {fallen.sum()} of {n} examples, {strong} "
-        f"{fallen_to_strong.sum()}; {missed} fall to the former alone "
+        f"{weak} breaks {fallen.sum()} of {n} examples, {strong} breaks "
+        f"{fallen_to_strong.sum()}; {missed} fall only to the first attack "
         f"(p = {p:.1g})."
     )
 
 
 def monotone(fallen: np.ndarray, names: Sequence[str]) -> tuple[str, str]:
-    """Judges what fell to a weaker attack and stands in a stronger one.
+    """Judges the examples that fall to a weaker attack but not to a stronger.
 
     Args:
-        fallen: A row for each attack, from the weakest to the strongest,
-            booleans [attacks, n].
-        names: Of the rows.
+        fallen: Whether each attack breaks each example, booleans
+            [attacks, n]; attacks from the weakest to the strongest.
+        names: Names of the attacks.
+
+    Returns:
+        The status and the evidence.
     """
     before = np.logical_or.accumulate(fallen[:-1])
     missed = np.sum(before & ~fallen[1:], axis=1)
     worst = int(missed.argmax())
     n = fallen.shape[1]
-    status, p = judged(int(missed[worst]), n, comparisons=len(missed))
+    status, p = judge(int(missed[worst]), n, comparisons=len(missed))
     figures = ", ".join(
         f"{row.sum()} with {name}"
         for row, name in zip(fallen, names, strict=True)
     )
     return status, (
-        f"PGD breaks, of {n} examples, {figures}; {missed[worst]} that fell "
-        f"before stand again with {names[worst + 1]} (p = {p:.1g})."
+        f"Of {n} examples, PGD breaks {figures}; {missed[worst]} of those "
+        f"that fell to a weaker attack withstand {names[worst + 1]} "
+        f"(p = {p:.1g})."
     )

@@ -1,4 +1,4 @@
-"""What the checks found, as a table for people and a dictionary for programs.
+"""Findings of the checks, as a printed table and as a dictionary.
 
 report = LintReport(findings, num_examples=128, epsilon=8 / 255, seed=0)
 print(report)
@@ -14,11 +14,11 @@ from typing import Any
 
 from adt_tf.checks import arguments
 
-#: From the worst to the best, the order of the printed table.
+#: Statuses from the worst to the best, in the order of the printed table.
 STATUSES = ("fail", "warn", "skipped", "pass")
 
-#: What a check returns: status, evidence, advice, and in brief what is wrong
-#: where the check is a quick one.
+#: Return value of a check: status, evidence and advice. A quick check adds a
+#: brief description of the fault.
 Verdict = tuple[str, str, str] | tuple[str, str, str, str]
 
 _WIDTH = 80
@@ -29,13 +29,13 @@ class Finding:
     """The outcome of one check.
 
     Attributes:
-        check: Its name.
-        status: "pass"; "warn", look at it; "fail", trust no robustness
-            number; "skipped", it could not be judged.
-        evidence: One sentence with the figures.
-        advice: What to do; empty where the check passed.
-        brief: What is wrong, in words that fit beside a number; empty where
-            the check passed, or is too long a one to run in an evaluation.
+        check: Name of the check.
+        status: "pass", "warn" (inspect the model), "fail" (trust no robustness
+            number of this model) or "skipped" (the check could not run).
+        evidence: One sentence with the measured figures.
+        advice: What to do; empty if the check passed.
+        brief: The fault in a few words, shown beside A_rob; empty if the check
+            passed or is not among the quick ones.
     """
 
     check: str
@@ -47,12 +47,12 @@ class Finding:
     def __post_init__(self):
         arguments.one_of(
             STATUSES,
-            f"The check {self.check!r} has to return one of these.",
+            f"The check {self.check!r} must return one of these.",
             status=self.status,
         )
 
     def lines(self, width: int = 0) -> list[str]:
-        """Returns it as rows of a printed table.
+        """Returns the finding as lines of the printed table.
 
         Args:
             width: Width of the column with the check's name.
@@ -82,11 +82,11 @@ class LintReport:
     """All findings of one call of `lint`.
 
     Args:
-        findings: In the order in which the checks ran.
-        num_examples: How many examples they looked at.
-        epsilon: The radius of the attacks.
-        seed: Of the examples' choice and of all noise.
-        norm: The norm of the attacks' ball.
+        findings: Findings in the order in which the checks ran.
+        num_examples: Number of examples that were checked.
+        epsilon: Radius of the attacks.
+        seed: Seed of the choice of examples and of all noise.
+        norm: Norm of the attacks' ball.
 
     Example:
 
@@ -127,7 +127,7 @@ class LintReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
+        """Returns a dictionary that JSON can represent."""
         return {
             "ok": self.ok,
             "num_examples": self.num_examples,

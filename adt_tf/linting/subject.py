@@ -1,8 +1,8 @@
-"""A classifier under examination, with all that was measured on it so far.
+"""The classifier that lint examines, with a cache of its measurements.
 
     subject = Subject(classifier, images, labels, threat_model=Linf(8 / 255))
     subject.logits, subject.correct
-    subject.gradients("margin")             # None: nothing to differentiate
+    subject.gradients("margin")             # None if there is no gradient
     subject.standing(attacks.pgd(8 / 255))  # of the correct examples
 
 Everything is measured once: checks that need the same attack share its run.
@@ -23,22 +23,23 @@ from adt_tf import checks, configs, objectives
 from adt_tf.attacks import Attack
 from adt_tf.threat_models import ThreatModel
 
-# Images that an attack by queries may show the classifier at once.
+# Largest number of images in one call of the classifier by a query attack.
 _MOST_IMAGES = 1024
-# What has variables, and perhaps layers.
+# Types of objects that have variables.
 _HOLDERS = (keras.Layer, tf.Module)
 
 
 class Subject:
-    """A classifier, and the examples on which it is examined.
+    """A classifier and the examples on which it is examined.
 
     Args:
-        classifier: Called as `classifier(x, training=False)`, gives logits.
-        images: In [0, 1], [n, height, width, channels].
-        labels: Integers [n].
-        threat_model: What the attacks may do.
-        batch_size: Images at once.
-        seed: Of all noise.
+        classifier: Callable `classifier(x, training=False)` that returns
+            logits.
+        images: Images in [0, 1], [n, height, width, channels].
+        labels: Integer labels [n].
+        threat_model: Set of perturbations that the attacks may use.
+        batch_size: Number of images in a batch.
+        seed: Seed of all noise.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Subject:
         self._scaled: dict[float, _Scaled] = {}
 
     def call(self, x: np.ndarray) -> tf.Tensor:
-        """Runs the classifier once, eagerly, as whoever uses it does.
+        """Calls the classifier once, eagerly.
 
-        Not in a graph: what Python draws or counts would be frozen there.
+        A graph would freeze random numbers and counters of Python code.
         """
         outputs = self.classifier(tf.convert_to_tensor(x), training=False)
         return tf.convert_to_tensor(
@@ -80,41 +81,42 @@ class Subject:
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
-        """Of the clean examples [n, classes]."""
+        """The logits of the clean examples [n, classes]."""
         logits = self.predict(self.images)
         if logits.ndim != 2 or self.labels.max() >= logits.shape[-1]:
             raise ValueError(
-                f"Labels go up to {self.labels.max()}, so the classifier must "
-                f"return logits (batch, {self.labels.max() + 1} or more). "
-                f"Received: logits of shape {logits.shape}; end it with a "
-                "Dense layer without activation, one output a class."
+                f"The largest label is {self.labels.max()}, so the classifier "
+                f"must return logits (batch, {self.labels.max() + 1} or more). "
+                f"Received: logits of shape {logits.shape}. Use a Dense layer "
+                "without activation, with one output for each class, as the "
+                "last layer."
             )
         return logits
 
     @property
     def num_classes(self) -> int:
-        """How many logits there are."""
+        """Number of logits."""
         return self.logits.shape[-1]
 
     @property
     def correct(self) -> np.ndarray:
-        """Which clean examples are classified correctly [n]."""
+        """Whether each clean example is classified correctly [n]."""
         return self.logits.argmax(-1) == self.labels
 
     @property
     def num_correct(self) -> int:
-        """How many they are."""
+        """Number of clean examples that are classified correctly."""
         return int(np.sum(self.correct))
 
     @functools.cached_property
     def spread(self) -> float:
-        """The median over the examples of max_c z_c - min_c z_c."""
+        """Median over the examples of max_c z_c - min_c z_c."""
         spread = float(np.median(np.ptp(self.logits, axis=-1)))
         return spread if spread > 0 else 1.0
 
     @property
     def _parts(self) -> list[Any]:
-        """The classifier or, where it is a plain object, its attributes."""
+        """The classifier or, if it is a plain object, its attributes."""
         if isinstance(self.classifier, _HOLDERS):
             return [self.classifier]
         attributes = getattr(self.classifier, "__dict__", {}).values()
@@ -122,12 +124,12 @@ class Subject:
 
     @property
     def variables(self) -> list[Any]:
-        """The classifier's variables, as far as they can be found."""
+        """Variables of the classifier, as far as they can be found."""
         return [variable for part in self._parts for variable in part.variables]
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Puts back, in the end, the variables that calls have changed."""
+        """Restores, on exit, the variables that calls have changed."""
         to_numpy = keras.ops.convert_to_numpy
         before = [(variable, to_numpy(variable)) for variable in self.variables]
         try:
@@ -139,31 +141,31 @@ class Subject:
 
     @property
     def layers(self) -> list[Any]:
-        """The Keras layers, models and those inside of them included."""
-        found = self._parts
-        for part in found:
-            found += getattr(part, "layers", ())
-        return found
+        """The Keras layers, including models and the layers inside them."""
+        layers = self._parts
+        for part in layers:  # grows while it is iterated
+            layers += getattr(part, "layers", ())
+        return layers
 
     @functools.cached_property
     def half_precision(self) -> list[str]:
-        """The 16-bit types in which layers compute or outputs come."""
+        """The 16-bit types of the layers' computation and of the outputs."""
         dtypes = {getattr(layer, "compute_dtype", "") for layer in self.layers}
         dtypes.add(self.call(self.images[:1]).dtype.name)
         return sorted(dtypes & {"float16", "bfloat16"})
 
     def gradients(self, loss: str = "cross_entropy") -> np.ndarray | None:
-        """Returns each example's input gradient, or None if there is none.
+        """Returns the input gradient of each example; None without a path.
 
         Args:
             loss: "cross_entropy" or "margin".
         """
         if loss not in self._gradients:
-            self._gradients[loss] = self.measured_gradients(loss)
+            self._gradients[loss] = self.compute_gradients(loss)
         return self._gradients[loss]
 
-    def measured_gradients(self, loss: str) -> np.ndarray | None:
-        """Works `gradients` out afresh."""
+    def compute_gradients(self, loss: str) -> np.ndarray | None:
+        """Computes `gradients` again, without the cache."""
         values_of = {
             "cross_entropy": objectives.cross_entropy_of,
             "margin": objectives.margin_of,
@@ -185,11 +187,14 @@ class Subject:
         return np.concatenate(gradients)
 
     def standing(self, attack: Attack, *, scale: float = 1.0) -> np.ndarray:
-        """Which of the correct examples withstand an attack [num_correct].
+        """Returns whether each correct example withstands an attack.
 
         Args:
-            attack: Run once, however often it is asked for.
-            scale: The attack sees the logits divided by it.
+            attack: Attack to run. Repeated calls reuse the first run.
+            scale: Number by which the logits are divided for the attack.
+
+        Returns:
+            Booleans [num_correct].
         """
         key = (configs.fingerprint(attack), scale)
         if key not in self._standing:
@@ -203,13 +208,13 @@ class Subject:
         size = min(self.batch_size, most, len(labels))
         standing = np.zeros(len(labels), bool)
         for start in range(0, len(labels), size):
-            # Wraps round to a full batch: one shape, one trace.
+            # The last batch wraps around to full size: one shape, one trace.
             rows = np.arange(start, start + size) % len(labels)
             x, y = images[rows], labels[rows]
-            # The classifier may hold what XLA cannot compile.
+            # XLA cannot compile every operation that a classifier may use.
             batch = attack(model, x, y, seed=self.seed, jit_compile=False)
             x_adv = batch.x_adv.numpy()
-            # An image of NaN, as gradients of NaN give, breaks nothing.
+            # A gradient of NaN gives an image of NaN, which is no success.
             finite = np.isfinite(x_adv).all(axis=(1, 2, 3), keepdims=True)
             x_adv = np.where(finite, x_adv, x)
             attack.threat_model.check(x, x_adv)
@@ -218,10 +223,10 @@ class Subject:
 
 
 class _Scaled:
-    """The classifier with its logits as float32, divided by a number.
+    """The classifier with float32 logits, divided by a number.
 
-    An object of our own is hashable and can be referred to weakly, which an
-    attack asks of a classifier, whatever the user's callable is.
+    Attacks require a classifier that is hashable and weakly referenceable,
+    which a user's callable may not be; this object is.
     """
 
     def __init__(self, classifier: Any, scale: float):

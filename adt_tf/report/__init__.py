@@ -1,22 +1,22 @@
-"""One page on the robustness of one or several models.
+"""Writes an HTML page on the robustness of one or several models.
 
     write(["build/standard", "build/adt_exp"], "build/report")
 
-Reads each run's evaluation, attacks a few images itself, and writes index.html,
-a file that holds all it shows; beside it report.md, accuracy.png and
+`write` reads the evaluation of each run, attacks a few images and writes
+index.html, which loads no other file; beside it report.md, accuracy.png and
 images.png.
 
-A folder that was not made by the scripts will do as well: it needs
-classifier.keras and an evaluation.json that
-`adt_tf.runs.evaluation_job.assess` wrote; metrics.csv of Keras'
-CSVLogger and lint.json are shown where they are there.
+The runs may come from Python instead of the commands: a folder needs
+classifier.keras and an evaluation.json written by
+`adt_tf.runs.evaluation_job.assess`. The page also shows lint.json and the
+metrics.csv of Keras' CSVLogger if they exist.
 
 Parts: `evaluated_runs` and `run_files` read a workdir, `attacked_images` and
 `analysis_figures` run attacks. The modules whose names end in `section` or
-`sections` prepare what the page shows as plain values, with the help of
-`svg_charts`, `inline_images` and `wording`; `page` gives them to templates/,
-where all HTML is. `markdown_report` and `picture_files` make what stands beside
-the page.
+`sections` prepare the content of the page as plain values, with the help of
+`svg_charts`, `inline_images` and `wording`; `page` renders them with
+templates/, which holds all HTML. `markdown_report` and `picture_files` write
+the files beside the page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from adt_tf.runs.workdir import Workdir
 
 __all__ = ["write"]
 
-# Of the accuracy against epsilon.
+# Number of examples of the accuracy against epsilon.
 _SWEEP_EXAMPLES = 200
 
 
@@ -56,17 +56,20 @@ def write(
     analyses: bool = True,
     num_images: int = 8,
 ) -> pathlib.Path:
-    """Writes the page into a directory, which is made if need be.
+    """Writes the page into a directory, which is created if necessary.
 
     Args:
-        workdirs: Runs of one data set, evaluated alike.
-        output: Where index.html and what stands beside it go.
-        test: The examples that were evaluated, (images, labels) or an
-            `ImageData`; by default the data set that the evaluation names.
-        protocol: Takes evaluation-PROTOCOL.json; by default evaluation.json.
+        workdirs: Workdirs of runs on one data set, evaluated with the same
+            settings.
+        output: Directory of index.html and of the files beside it.
+        test: Examples that were evaluated, (images, labels) or an `ImageData`;
+            by default they are loaded from the data set that the evaluation
+            names.
+        protocol: Name in evaluation-PROTOCOL.json; by default the page is about
+            evaluation.json.
         analyses: Whether to measure accuracy against epsilon and to run the
-            analyses: about a minute for small models.
-        num_images: How many images are shown.
+            analyses, which takes about a minute for small models.
+        num_images: Number of images on the page.
 
     Returns:
         The path of index.html.
@@ -78,23 +81,23 @@ def write(
         "epsilon": runs[0].threat_model,
         "seed": runs[0].report.seed,
     }
-    wanted = max(num_images, _SWEEP_EXAMPLES if analyses else 0)
-    x, y = _examples(runs[0], test, wanted)
+    num_examples = max(num_images, _SWEEP_EXAMPLES if analyses else 0)
+    x, y = _examples(runs[0], test, num_examples)
     few = x[:num_images], y[:num_images]
     classifiers = {
         run.name: Workdir(run.folder).load_classifier() for run in runs
     }
-    # Before the long work, which would be lost if it cannot be made.
+    # A directory that cannot be created must fail before the long work.
     output.mkdir(parents=True, exist_ok=True)
     print(f"Attacking {len(few[1])} images ...")
     images = attacked_images.attack_images(classifiers, *few, **settings)
     sweep = figures = None
     if analyses:
-        print(f"Accuracy against epsilon on {len(y)} images ...")
+        print(f"Measuring accuracy against epsilon on {len(y)} images ...")
         sweep = attacked_images.sweep_epsilon(
             classifiers, x, y, num_images=num_images, **settings
         )
-        print("Analyses ...")
+        print("Running the analyses ...")
         figures = analysis_figures.analyze(classifiers, x, y, **settings)
     picture_files.draw_accuracy(runs, output / "accuracy.png")
     picture_files.draw_images(runs, images, output / "images.png")
@@ -114,11 +117,11 @@ def write(
 
 
 def _checked_output(output: str | pathlib.Path) -> pathlib.Path:
-    """Returns the directory; refuses one that holds files of somebody else."""
+    """Returns the directory; refuses to overwrite files of other origin."""
     output = pathlib.Path(output)
     if files.is_taken(output) and not output.is_dir():
         raise ValueError(
-            f"{output} is no directory, so no report is written there. Choose "
+            f"{output} is not a directory, so no report was written. Choose "
             "another --output."
         )
     is_report = page.is_page(output / "index.html")
@@ -130,29 +133,35 @@ def _checked_output(output: str | pathlib.Path) -> pathlib.Path:
     }.items():
         if files.is_taken(output / name) and not is_own:
             raise ValueError(
-                f"{output / name} is there and belongs to no report, so it is "
+                f"{output / name} exists and belongs to no report, so it is "
                 "not overwritten. Move it away, or choose another --output."
             )
     return output
 
 
 def _examples(
-    run: evaluated_runs.EvaluatedRun, test: Any, wanted: int
+    run: evaluated_runs.EvaluatedRun, test: Any, num_examples: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first examples of the evaluation, as arrays."""
+    """Returns the first examples of the evaluation as arrays."""
     if test is None:
-        return as_arrays(evaluated_runs.load_examples(run, wanted))
+        return as_arrays(evaluated_runs.load_examples(run, num_examples))
     x, y = as_arrays(test)
     if len(y) < run.report.num_examples:
         raise ValueError(
             f"Argument `test` must hold the {run.report.num_examples} examples "
             f"of the evaluation {run.evaluated}. Received: {len(y)} examples"
         )
-    wanted = min(wanted, run.report.num_examples)
-    return x[:wanted], y[:wanted]
+    num_examples = min(num_examples, run.report.num_examples)
+    return x[:num_examples], y[:num_examples]
 
 
-def _command(workdirs, output, protocol, num_images, test) -> str:
+def _command(
+    workdirs: Sequence[str | pathlib.Path],
+    output: pathlib.Path,
+    protocol: str | None,
+    num_images: int,
+    test: Any,
+) -> str:
     folders = [str(folder) for folder in workdirs]
     if test is not None:
         argument = f", protocol={protocol!r}" if protocol else ""

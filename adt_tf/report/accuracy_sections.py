@@ -1,4 +1,4 @@
-"""What the page says on the measured accuracies: cards, table, pairs, chart."""
+"""The page's sections on accuracy: cards, tables, comparison and chart."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from adt_tf.report import svg_charts
 from adt_tf.report.evaluated_runs import EvaluatedRun
 from adt_tf.report.wording import SIGNIFICANT, interval, percent, verdict
 
-# With more models than this, all are compared with the most robust only.
+# With more models, each is compared only with the most robust one.
 _ALL_PAIRS = 4
 
 
 def verdict_cards(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
-    """A card for each model: the number, its parts, one sentence."""
+    """Returns a card for each model: A_rob, its parts, and one sentence."""
     cards = []
     for run in runs:
         natural = run.report.accuracy[NATURAL]
@@ -33,7 +33,7 @@ def verdict_cards(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
                 "shares": (
                     ("robust", robust, "withstand every attack"),
                     ("fooled", natural - robust, "fall to an attack"),
-                    ("wrong", 1 - natural, "wrong already when clean"),
+                    ("wrong", 1 - natural, "are misclassified when clean"),
                 ),
                 "sentence": verdict(run),
                 "lint": run.lint,
@@ -43,7 +43,7 @@ def verdict_cards(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
 
 
 def attack_table(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
-    """Attacks down, models across; each column sorts."""
+    """Returns the table with a row for each attack, a column for each model."""
     return {
         "independent": runs[0].report.independent,
         "rows": [
@@ -66,7 +66,7 @@ def _cells(runs: Sequence[EvaluatedRun], name: str) -> list[dict[str, Any]]:
 
 
 def class_table(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
-    """Classes down, models across; no row where labels are not known."""
+    """Returns a row for each class; no rows if the labels are unknown."""
     columns = [run.report.classes for run in runs]
     if [] in columns or len({len(column) for column in columns}) > 1:
         return []
@@ -88,7 +88,7 @@ def class_table(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
 
 
 def comparison(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
-    """Each pair of models on the same images, by McNemar's test.
+    """Compares pairs of models on the same images, by McNemar's test.
 
     Returns:
         The `pairs`, or the `error` that says why there are none.
@@ -118,11 +118,19 @@ def _pair(runs: Sequence[EvaluatedRun], i: int, j: int) -> dict[str, Any]:
             }
         )
     return {
-        "first": {"index": i, "name": runs[i].name},
-        "second": {"index": j, "name": runs[j].name},
+        "first": _model(runs, i),
+        "second": _model(runs, j),
         "counts": counts,
-        # In an evaluation in turn each attack saw other images.
+        # If attacks ran in turn, each attack ran on other images.
         "tests": tests if len(tests) > 2 else {},
+    }
+
+
+def _model(runs: Sequence[EvaluatedRun], index: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "name": runs[index].name,
+        "caveat": runs[index].report.caveat,
     }
 
 
@@ -133,7 +141,7 @@ def _right(run: EvaluatedRun, name: str) -> np.ndarray:
 
 
 def attack_chart(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
-    """A track for each attack, a dot and its interval for each model."""
+    """Returns a track for each attack, with a dot for each model."""
     rows = []
     for name in runs[0].accuracy:
         dots = [

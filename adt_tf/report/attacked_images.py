@@ -1,12 +1,12 @@
-"""What a report measures itself: a few images, and a few radii.
+"""Attacks a few images for the page, at epsilon and at other radii.
 
     images = attack_images(classifiers, x, y, epsilon=8 / 255, seed=0)
     sweep = sweep_epsilon(
         classifiers, x, y, epsilon=8 / 255, seed=0, num_images=8)
 
-`classifiers` are a dictionary from a model's name to it. All noise depends on
-the seed and the image alone, so that the same image is attacked alike here and
-in the evaluation.
+`classifiers` is a dictionary from names to classifiers. All noise depends on
+the seed and the image only, so that the evaluation and the page attack an image
+in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from adt_tf.threat_models import ThreatModel
 
 #: Radii of the sweep, in units of epsilon.
 FACTORS = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-#: Steps of PGD in the sweep and in the pictures.
+#: Steps of PGD in the sweep and for the images.
 NUM_STEPS = 20
 _BATCH_SIZE = 100
 
@@ -34,51 +34,52 @@ class AttackedImages:
     """Images attacked at epsilon, for each model.
 
     Attributes:
-        clean: [images, ...].
-        labels: [images].
-        natural: What each model sees in the clean images [models, images].
-        attacked: By PGD [models, images, ...].
-        seen: What each model sees in those [models, images].
-        sigma: Of ADT-EXP's Gaussians before tanh [models, images, ...].
+        clean: Clean images [images, ...].
+        labels: Labels [images].
+        natural: Predicted classes of the clean images [models, images].
+        attacked: Images attacked by PGD [models, images, ...].
+        predicted: Predicted classes of the attacked images [models, images].
+        sigma: Standard deviations of ADT-EXP's Gaussians before tanh
+            [models, images, ...].
     """
 
     clean: np.ndarray
     labels: np.ndarray
     natural: np.ndarray
     attacked: np.ndarray
-    seen: np.ndarray
+    predicted: np.ndarray
     sigma: np.ndarray
 
     @property
     def right(self) -> np.ndarray:
-        """Which withstand: right clean and attacked [models, images]."""
-        return (self.natural == self.labels) & (self.seen == self.labels)
+        """Whether images are correct both clean and attacked."""
+        return (self.natural == self.labels) & (self.predicted == self.labels)
 
     @property
     def largest_change(self) -> float:
-        """The largest change of a pixel, in all of the images; never 0."""
+        """Largest change of a pixel in any image; 1 if nothing changes."""
         return float(np.abs(self.attacked - self.clean).max()) or 1.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EpsilonSweep:
-    """PGD at several radii.
+    """Results of PGD at several radii.
 
     Attributes:
-        radii: From 0 on [radii].
-        right: Whether each image withstands [models, radii, examples].
-        images: The first of them, attacked [models, radii, images, ...].
-        seen: What each model sees in those [models, radii, images].
+        radii: Radii from 0 on [radii].
+        right: Whether each example withstands [models, radii, examples].
+        images: First examples, attacked [models, radii, images, ...].
+        predicted: Predicted classes of these images [models, radii, images].
     """
 
     radii: np.ndarray
     right: np.ndarray
     images: np.ndarray
-    seen: np.ndarray
+    predicted: np.ndarray
 
     @property
     def accuracy(self) -> np.ndarray:
-        """[models, radii]."""
+        """Accuracies [models, radii]."""
         return self.right.mean(axis=-1)
 
 
@@ -90,10 +91,17 @@ def attack_images(
     epsilon: float | ThreatModel,
     seed: int,
 ) -> AttackedImages:
-    """Attacks a few images by PGD, and finds ADT-EXP's distributions."""
+    """Attacks a few images by PGD, and finds ADT-EXP's distributions.
+
+    Args:
+        classifiers: Classifiers of images in [0, 1], by name.
+        x: Images [images, height, width, channels].
+        y: Labels [images].
+        epsilon: Radius of the attacks, or a threat model.
+        seed: Seed of all noise.
+    """
     pgd = attacks.pgd(epsilon, num_steps=NUM_STEPS)
-    # As in training: without lambda every sigma would shrink for as long as
-    # it climbs.
+    # The settings of training: without entropy, sigma shrinks in every step.
     exp = methods.adt_exp(epsilon).attack
     attacked = [
         pgd(classifier, x, y, seed=seed).x_adv.numpy()
@@ -102,16 +110,16 @@ def attack_images(
     sigma = []
     for classifier in classifiers.values():
         p = exp.distribution(classifier, x, y, seed=seed)
-        # A Normal, made independent over the pixels, then squashed.
+        # p is TransformedDistribution(Independent(Normal)).
         sigma.append(p.distribution.distribution.scale.numpy())
     models = list(classifiers.values())
     return AttackedImages(
         clean=x,
         labels=y,
-        natural=np.stack([_seen(model, x) for model in models]),
+        natural=np.stack([_predict(model, x) for model in models]),
         attacked=np.stack(attacked),
-        seen=np.stack(
-            [_seen(*pair) for pair in zip(models, attacked, strict=True)]
+        predicted=np.stack(
+            [_predict(*pair) for pair in zip(models, attacked, strict=True)]
         ),
         sigma=np.stack(sigma),
     )
@@ -126,13 +134,22 @@ def sweep_epsilon(
     seed: int,
     num_images: int,
 ) -> EpsilonSweep:
-    """Attacks the examples by PGD at radii from 0 to three times epsilon."""
+    """Attacks the examples by PGD at radii from 0 to three times epsilon.
+
+    Args:
+        classifiers: Classifiers of images in [0, 1], by name.
+        x: Images [n, height, width, channels].
+        y: Labels [n].
+        epsilon: Radius of the evaluation, or a threat model.
+        seed: Seed of all noise.
+        num_images: Number of attacked images to return.
+    """
     threat_model = threat_models.get(epsilon)
     largest = threat_model.largest_epsilon(x.shape[1:])
     radii = np.unique(
         np.minimum(threat_model.epsilon * np.array(FACTORS), largest)
     )
-    right, images, seen = [], [], []
+    right, images, predicted = [], [], []
     for classifier in classifiers.values():
         results = [
             _attacked(
@@ -146,15 +163,22 @@ def sweep_epsilon(
         ]
         right.append([classes == y for _, classes in results])
         images.append([x_adv[:num_images] for x_adv, _ in results])
-        seen.append([classes[:num_images] for _, classes in results])
+        predicted.append([classes[:num_images] for _, classes in results])
     return EpsilonSweep(
-        radii, np.array(right), np.array(images), np.array(seen)
+        radii, np.array(right), np.array(images), np.array(predicted)
     )
 
 
-def _attacked(classifier, x, y, threat_model, seed):
+def _attacked(
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    threat_model: ThreatModel,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the images after PGD, and their predicted classes."""
     if threat_model.epsilon == 0:
-        return x, _seen(classifier, x)
+        return x, _predict(classifier, x)
     attack = attacks.pgd(threat_model, num_steps=NUM_STEPS)
 
     def run(x, y):
@@ -163,11 +187,11 @@ def _attacked(classifier, x, y, threat_model, seed):
         return x_adv
 
     x_adv = map_batches(run, x, y, batch_size=_BATCH_SIZE)
-    return x_adv, _seen(classifier, x_adv)
+    return x_adv, _predict(classifier, x_adv)
 
 
-def _seen(classifier: Any, x: np.ndarray) -> np.ndarray:
-    """The class that the classifier gives each image."""
+def _predict(classifier: Any, x: np.ndarray) -> np.ndarray:
+    """Returns the predicted class of each image."""
 
     def classes(x):
         return tf.argmax(

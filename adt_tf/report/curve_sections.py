@@ -1,8 +1,8 @@
-"""The page's curves: over epsilon, and over the epochs."""
+"""The page's curves of accuracy against epsilon and of training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,19 @@ from adt_tf.report.attacked_images import NUM_STEPS, EpsilonSweep
 from adt_tf.report.evaluated_runs import EvaluatedRun
 from adt_tf.report.wording import epsilon_text, number, percent
 
-# Of a chart that shares its line with two others.
+# Width of a chart in a row of three.
 _NARROW = 330
 
 
 def epsilon_sweep(
     runs: Sequence[EvaluatedRun], sweep: EpsilonSweep, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Accuracy against epsilon, and the images at each radius.
+    """Prepares accuracy against epsilon, and the images at each radius.
 
     Returns:
         The `chart`; the position `start` of the runs' epsilon among the radii;
-        the `strips` of images at that radius; and `values`, what the page's
-        script shows at the others.
+        the `strips` of images at that radius; and the `values` that the page's
+        script shows at the other radii.
     """
     epsilon = runs[0].result["epsilon"]
     start = int(np.argmin(np.abs(sweep.radii - epsilon)))
@@ -34,7 +34,7 @@ def epsilon_sweep(
         "places": [],
         "accuracy": [[percent(a) for a in row] for row in sweep.accuracy],
         "labels": labels.tolist(),
-        "seen": sweep.seen.tolist(),
+        "predicted": sweep.predicted.tolist(),
         "images": [
             [[inline_images.png(image) for image in frame] for frame in model]
             for model in sweep.images
@@ -50,13 +50,13 @@ def epsilon_sweep(
                 {
                     "source": source,
                     "label": label,
-                    "seen": seen,
-                    "right": seen == label,
+                    "predicted": predicted,
+                    "right": predicted == label,
                 }
-                for source, label, seen in zip(
+                for source, label, predicted in zip(
                     values["images"][i][start],
                     values["labels"],
-                    values["seen"][i][start],
+                    values["predicted"][i][start],
                     strict=True,
                 )
             ],
@@ -73,7 +73,9 @@ def epsilon_sweep(
     }
 
 
-def _sweep_chart(runs, sweep, epsilon) -> svg_charts.LineChart:
+def _sweep_chart(
+    runs: Sequence[EvaluatedRun], sweep: EpsilonSweep, epsilon: float
+) -> svg_charts.LineChart:
     count = sweep.right.shape[-1]
     series = []
     for i, run in enumerate(runs):
@@ -110,14 +112,14 @@ def _sweep_chart(runs, sweep, epsilon) -> svg_charts.LineChart:
 def training_charts(
     runs: Sequence[EvaluatedRun],
 ) -> list[svg_charts.LineChart]:
-    """Loss, accuracy and entropy, epoch by epoch; none without metrics."""
+    """Returns charts of loss, accuracy and entropy against the epoch."""
     charts = [
         _training_chart(runs, range(len(runs)), "loss", "loss (nats)", ""),
         _training_chart(
             runs, range(len(runs)), "accuracy", "accuracy (%)", "%"
         ),
     ]
-    # Not one quantity for all methods, so not one axis.
+    # Entropy is not the same quantity in all methods, so each has an axis.
     kinds = [_entropy_kind(run) for run in runs]
     for kind in dict.fromkeys(kinds):
         indices = [i for i, other in enumerate(kinds) if other == kind]
@@ -126,23 +128,27 @@ def training_charts(
 
 
 def _entropy_kind(run: EvaluatedRun) -> str:
-    """What the column `entropy` of a run's metrics is, with its unit."""
+    """Returns the meaning and unit of the column `entropy` of a run."""
     method = run.result.get("method") or ""
     if method.startswith("adt_imp"):
-        return "log q(z given delta) (nats a dimension)"
+        return "log q(z given delta) (nats per dimension)"
     if run.flag("entropy_reduction") == "sum":
-        return "entropy (nats an image)"
-    return "entropy (nats a pixel value)"
+        return "entropy (nats per image)"
+    return "entropy (nats per pixel value)"
 
 
 def _training_chart(
-    runs, indices, metric, y_label, unit
+    runs: Sequence[EvaluatedRun],
+    indices: Iterable[int],
+    metric: str,
+    y_label: str,
+    unit: str,
 ) -> svg_charts.LineChart | None:
     series = []
     for i in indices:
         run = runs[i]
         epochs = [1 + epoch for epoch in run.metrics.get("epoch", [])]
-        # The entropy of a point is 0: a line that tells nothing.
+        # The entropy of a single point is always 0.
         if metric == "entropy" and not np.any(run.metrics.get(metric, 0)):
             continue
         for name, dashed in ((metric, False), (f"val_{metric}", True)):
@@ -160,7 +166,7 @@ def _training_chart(
     )
     return svg_charts.line_chart(
         series,
-        label=f"{y_label} against the epoch, at its end: {last}",
+        label=f"{y_label} against the epoch. Last epoch: {last}",
         x_label="epoch",
         y_label=y_label,
         unit=unit,

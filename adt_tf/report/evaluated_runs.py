@@ -1,4 +1,4 @@
-"""What a report reads from disk: runs that were evaluated alike.
+"""Reads runs that were evaluated with the same settings.
 
 runs = read_runs(["build/standard", "build/adt_exp"])
 runs[0].name, runs[0].report.robust_accuracy, runs[0].metrics["loss"]
@@ -22,18 +22,18 @@ from adt_tf.threat_models import ThreatModel
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EvaluatedRun:
-    """A trained and evaluated model, as its workdir tells it.
+    """A trained and evaluated model, as read from its workdir.
 
     Attributes:
-        name: The method, or else the folder's name; both where two runs share
-            it.
-        folder: The workdir.
-        evaluated: The file that the verdicts come from.
-        result: Its contents.
-        flags: The lines of flags.txt, of training.
-        metrics: For each column of metrics.csv, a number an epoch (or NaN).
-        lint: The contents of lint.json, or None.
-        provenance: An entry each time that training was started.
+        name: Name of the method, or else of the folder; of both if several
+            runs have the same method.
+        folder: Workdir.
+        evaluated: File of the evaluation.
+        result: Contents of that file.
+        flags: Lines of flags.txt, the flags of training.
+        metrics: Values of each epoch (or NaN), for each column of metrics.csv.
+        lint: Contents of lint.json, or None.
+        provenance: One entry for each start of training.
     """
 
     name: str
@@ -47,12 +47,12 @@ class EvaluatedRun:
 
     @property
     def report(self) -> evaluation.Report:
-        """The verdicts."""
+        """The report of the evaluation."""
         return self.result["report"]
 
     @property
     def accuracy(self) -> dict[str, float]:
-        """Natural, under each attack, and A_rob."""
+        """Natural accuracy, accuracy under each attack, and A_rob."""
         return {
             **self.report.accuracy,
             evaluation.ROBUST: self.report.robust_accuracy,
@@ -60,23 +60,23 @@ class EvaluatedRun:
 
     @property
     def threat_model(self) -> ThreatModel:
-        """The ball that the attacks of the evaluation stayed in."""
+        """The threat model of the evaluation."""
         norm = self.result.get("norm", "linf")
         return threat_models.from_norm(norm, self.result["epsilon"])
 
     @property
     def trained_with(self) -> tuple[str, str] | None:
-        """Norm and epsilon of training; None where they are not known."""
+        """Norm and epsilon of training; None if they are not known."""
         epsilon = self.flag("epsilon")
         return epsilon and (self.flag("norm") or "linf", epsilon)
 
     @property
     def classifier(self) -> pathlib.Path:
-        """The file of the classifier that is evaluated."""
+        """File of the evaluated classifier."""
         return Workdir(self.folder).chosen_classifier
 
     def flag(self, name: str) -> str | None:
-        """The value of a flag of training, or None."""
+        """Returns the value of a flag of training, or None."""
         for line in self.flags:
             if line.startswith(f"--{name}="):
                 return line.partition("=")[2]
@@ -86,16 +86,19 @@ class EvaluatedRun:
 def read_runs(
     workdirs: Sequence[str | pathlib.Path], protocol: str | None = None
 ) -> list[EvaluatedRun]:
-    """Reads runs that were evaluated alike, and refuses others.
+    """Reads runs that were evaluated with the same settings.
 
     Args:
-        workdirs: Runs of one data set, each with its evaluation.
-        protocol: Chooses evaluation-PROTOCOL.json; by default evaluation.json.
+        workdirs: Workdirs of runs on one data set, each with its evaluation.
+        protocol: Name in evaluation-PROTOCOL.json; evaluation.json by default.
+
+    Raises:
+        ValueError: If the runs were evaluated with different settings.
     """
     folders = [pathlib.Path(path) for path in workdirs]
     if not folders or len({path.resolve() for path in folders}) < len(folders):
         raise ValueError(
-            "A report needs one or several workdirs, each once. Received: "
+            "A report needs one or more workdirs, each once. Received: "
             f"{[str(path) for path in folders]}"
         )
     results = [_evaluation(path, protocol) for path in folders]
@@ -123,7 +126,7 @@ def read_runs(
 
 
 def load_examples(run: EvaluatedRun, num_examples: int) -> data.ImageData:
-    """Loads the first examples of those that the run was evaluated on."""
+    """Loads the first examples of the run's evaluation."""
     return data.load(
         run.result["dataset"],
         split="test",
@@ -143,14 +146,14 @@ def _evaluation(
         )
     path = Workdir(folder).evaluation(protocol)
     if not path.is_file():
-        known = [f"--protocol={name}" for name in Workdir(folder).protocols()]
+        others = [f"--protocol={name}" for name in Workdir(folder).protocols()]
         flag = f" --protocol={protocol}" if protocol else ""
         raise ValueError(
-            f"{path} does not exist. Measure the run first: "
+            f"{path} does not exist. Evaluate the run first: "
             f"adt-evaluate --workdir={folder}{flag}"
             + (
-                f"; or report on what is there: {', '.join(known)}"
-                if known
+                f"; or report on an existing evaluation: {', '.join(others)}"
+                if others
                 else ""
             )
         )
@@ -159,14 +162,18 @@ def _evaluation(
     return path, result
 
 
-def _check_classifier(folder, path, values, script) -> None:
-    """Refuses what was found about a classifier that is no longer there."""
-    measured = values.get("classifier")
-    if measured and measured != Workdir(folder).fingerprint():
+def _check_classifier(
+    folder: pathlib.Path,
+    path: pathlib.Path,
+    values: dict[str, Any],
+    script: str,
+) -> None:
+    """Raises an error if a file is about a replaced classifier."""
+    fingerprint = values.get("classifier")
+    if fingerprint and fingerprint != Workdir(folder).fingerprint():
         raise ValueError(
-            f"{path} is about another classifier than the one that is in "
-            f"{folder} now. Measure it again: "
-            f"adt-{script} --workdir={folder}"
+            f"{path} is about a classifier that is no longer in {folder}. Run "
+            f"this command again: adt-{script} --workdir={folder}"
         )
 
 
@@ -183,16 +190,16 @@ def _check_alike(results: list[tuple[pathlib.Path, dict[str, Any]]]) -> None:
     if len(settings) > 1 or len(columns) > 1 or len(ways) > 1:
         raise ValueError(
             "A report compares runs on the same examples under the same "
-            "attacks. Received (data set, norm, epsilon, examples, seed of the "
-            f"attacks): {sorted(settings)} under {sorted(columns)}, "
-            f"independent: {sorted(ways)}; evaluate them alike (the attacks' "
-            "seed is that of training unless --seed is given), or write two "
-            "reports."
+            "attacks. Received: (data set, norm, epsilon, examples, seed of "
+            f"the attacks) {sorted(settings)}; attacks {sorted(columns)}; "
+            f"independent {sorted(ways)}. Evaluate the runs with the same "
+            "flags (without --seed the seed of training is used), or write "
+            "two reports."
         )
 
 
 def _distinct(methods: list[str], folders: Sequence[pathlib.Path]) -> list[str]:
-    """Methods' names, with as much of the path as tells them apart."""
+    """Returns the methods' names, with paths where names are not unique."""
     counts = collections.Counter(methods)
     names = [
         method if counts[method] == 1 else f"{method} ({folder.name})"

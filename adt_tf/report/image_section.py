@@ -1,4 +1,4 @@
-"""The page's images: clean, attacked, what was changed, and sigma."""
+"""The page's table of images: clean, attacked, perturbation and sigma."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from adt_tf.report.attacked_images import AttackedImages
 from adt_tf.report.evaluated_runs import EvaluatedRun
 from adt_tf.report.wording import epsilon_text
 
-# The share of pixels whose sigma is told apart; the others are all brightest.
+# Quantile of sigma that is shown brightest.
 _BRIGHTEST = 0.98
 
 
 def image_grid(
     runs: Sequence[EvaluatedRun], images: AttackedImages
 ) -> dict[str, Any]:
-    """Clean images; for each model the attacked ones, why, and sigma.
+    """Prepares the rows of images: clean and, for each model, attacked.
 
     Returns:
-        The `rows`; whether the images are `small`; `highest`, the sigma from
-        which on a pixel is brightest; and `largest`, the change of a pixel
+        The `rows`; whether the images are `small`; `highest`, the smallest
+        sigma that is shown brightest; and `largest`, the change of a pixel
         that is shown as black or white.
     """
     largest = images.largest_change
-    # One pixel that may do as it likes would leave all others dark.
+    # With the maximum, one pixel of large sigma would make all others dark.
     highest = float(np.quantile(images.sigma.mean(axis=-1), _BRIGHTEST))
     clean = [
         {
@@ -57,18 +57,20 @@ def image_grid(
     }
 
 
-def _attacked(images, index, places) -> list[dict[str, Any]]:
+def _attacked(
+    images: AttackedImages, index: int, places: Sequence[str]
+) -> list[dict[str, Any]]:
     return [
         {
             "source": inline_images.png(image),
             "alt": f"{place}, attacked by PGD, class {label}",
-            "caption": _seen_as(seen, natural, label),
+            "caption": _caption(predicted, natural, label),
             "kind": "right" if right else "wrong",
         }
-        for place, image, seen, natural, label, right in zip(
+        for place, image, predicted, natural, label, right in zip(
             places,
             images.attacked[index],
-            images.seen[index],
+            images.predicted[index],
             images.natural[index],
             images.labels,
             images.right[index],
@@ -77,26 +79,30 @@ def _attacked(images, index, places) -> list[dict[str, Any]]:
     ]
 
 
-def _seen_as(attacked, clean, label) -> str:
-    """What a model sees; no attack is to blame where it was wrong before."""
+def _caption(attacked: int, clean: int, label: int) -> str:
+    """Describes the prediction, also of a misclassified clean image."""
     if clean == label:
         return f"seen as {attacked}"
-    return f"seen as {attacked}, wrong already when clean: {clean}"
+    return f"seen as {attacked} (clean: {clean}, also wrong)"
 
 
-def _perturbations(images, index, places, largest) -> list[dict[str, Any]]:
+def _perturbations(
+    images: AttackedImages, index: int, places: Sequence[str], largest: float
+) -> list[dict[str, Any]]:
     changes = images.attacked[index] - images.clean
     return [
         {
             "source": inline_images.perturbation(change, largest),
-            "alt": f"{place}: its perturbation by PGD",
+            "alt": f"{place}: perturbation by PGD",
             "caption": f"±{np.abs(change).max():.2g}",
         }
         for place, change in zip(places, changes, strict=True)
     ]
 
 
-def _sigmas(images, index, places, highest) -> list[dict[str, Any]]:
+def _sigmas(
+    images: AttackedImages, index: int, places: Sequence[str], highest: float
+) -> list[dict[str, Any]]:
     return [
         {
             "source": inline_images.heat(sigma, highest),

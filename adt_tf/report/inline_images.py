@@ -1,4 +1,4 @@
-"""Arrays as PNG images inside the page.
+"""Encodes arrays as PNG images inside the page.
 
 png(image), perturbation(x_adv - x, largest), heat(sigma, highest)
 """
@@ -13,31 +13,30 @@ from matplotlib import image as matplotlib_image
 
 from adt_tf.analysis import plots
 
-# Smaller images are enlarged, pixel by pixel: on paper a browser would blur
-# them.
+# Smaller images are enlarged here, because browsers blur them in print.
 _SMALL = 48
 
 
 def data_uri(content: bytes) -> str:
-    """The bytes of a PNG file as an address that holds them itself."""
+    """Returns a data URI of the bytes of a PNG file."""
     return "data:image/png;base64," + base64.b64encode(content).decode()
 
 
 def png(image: np.ndarray) -> str:
-    """An image [height, width, channels] of values in [0, 1]."""
+    """Encodes an image [height, width, channels] of values in [0, 1]."""
     image = np.clip(image, 0.0, 1.0)
-    # One channel is grey; of more than three the first three are shown.
+    # One or two channels are shown as grey; of more, the first three.
     image = image[..., 0] if image.shape[-1] < 3 else image[..., :3]
     return _encode(image, "gray")
 
 
 def perturbation(delta: np.ndarray, largest: float) -> str:
-    """From -largest, black, over 0, grey, to the largest change, white."""
+    """Encodes changes: -largest is black, 0 is grey, +largest is white."""
     return png(0.5 + delta / (2 * largest))
 
 
 def heat(values: np.ndarray, highest: float) -> str:
-    """From 0, dark, to the highest, bright; the mean over the channels."""
+    """Encodes the channels' mean: 0 is dark, the highest value is bright."""
     return _encode(values.mean(axis=-1) / (highest or 1.0), plots.COLORMAP)
 
 

@@ -1,7 +1,6 @@
-"""The report's table as Markdown, for terminals and for report.md.
+"""The report's table as Markdown, for the terminal and for report.md.
 
-Names come from files and may hold anything: they are escaped, so that neither
-HTML nor Markdown in them takes effect.
+Names come from files and may hold any text, so they are escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _TITLE = "# Robustness on "
 
 
 def table(runs: Sequence[EvaluatedRun]) -> str:
-    """A row for each model, a column for each attack, in per cent."""
+    """Returns a table in per cent: models are rows, attacks are columns."""
     names = list(runs[0].accuracy)
     lines = [
         "| method | " + " | ".join(map(escape, names)) + " |",
@@ -32,7 +31,7 @@ def table(runs: Sequence[EvaluatedRun]) -> str:
 
 
 def render(runs: Sequence[EvaluatedRun]) -> str:
-    """The table with the two pictures and the commands."""
+    """Returns the table with the two pictures and the commands."""
     result = runs[0].result
     lines = [
         f"{_TITLE}{escape(result['dataset'])}",
@@ -46,11 +45,11 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
         "![Accuracy under each attack](accuracy.png)",
         "",
         "Test images, attacked by PGD-20 at epsilon "
-        f"{result['epsilon']:g}, with the class that each model sees:",
+        f"{result['epsilon']:g}, with the class that each model predicts:",
         "",
         "![Clean and attacked images](images.png)",
         "",
-        "The runs, with the command that measures each again:",
+        "The command that evaluated each run:",
         "",
         *(
             f"- {escape(run.name)}: "
@@ -62,7 +61,7 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
 
 
 def is_report(path: pathlib.Path) -> bool:
-    """Whether a file is what `render` returns."""
+    """Returns whether a file was written by `render`."""
     try:
         return files.read_text(path).startswith(_TITLE)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where the models and the numbers come from: lint, set-up and commands."""
+"""The page's sections on lint, on the set-up and on the commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from adt_tf.runs import provenance
 from adt_tf.runs.workdir import Workdir
 
 _UNKNOWN = "unknown"
-# From the worst to the best, as lint prints them.
+# Marks of the statuses, in lint's order from the worst to the best.
 _MARKS = {"fail": "✗", "warn": "!", "skipped": "–", "pass": "✓"}
 
 
 def warnings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
-    """What the evaluation itself found wrong with each model."""
+    """Returns the faults of each model that the evaluation found."""
     return [
         {"name": run.name, "findings": run.report.warnings or ()}
         for run in runs
@@ -25,7 +25,7 @@ def warnings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
 
 
 def lint_findings(runs: Sequence[EvaluatedRun]) -> list[dict[str, Any]]:
-    """Lint's verdicts on each model, or the command that gives them."""
+    """Returns lint's findings on each model, or the command that runs lint."""
     views = []
     for run in runs:
         view = {"name": run.name, "command": lint_command(run), "run": False}
@@ -62,10 +62,10 @@ def _findings(lint: dict[str, Any]) -> dict[str, Any]:
 
 
 def setup(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
-    """What was trained, on what, how, when and with which code.
+    """Describes the model, data, settings, times and code of each run.
 
     Returns:
-        The `facts`, a value for each run; the `flags` of each run; and the
+        The `facts`, with a value for each run; the `flags` of each run; and the
         versions of the `packages` that write the page.
     """
     columns = [_facts(run) for run in runs]
@@ -81,7 +81,7 @@ def setup(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
 
 
 def _facts(run: EvaluatedRun) -> dict[str, object]:
-    """What is known about a run; empty where it is not."""
+    """Returns the known facts about a run; unknown ones are empty."""
     start = run.provenance[-1] if run.provenance else {}
     packages = ", ".join(
         f"{name} {start[name]}"
@@ -93,9 +93,9 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
         "network": run.result.get("network"),
         "data set": run.result["dataset"],
         "training data": _data(start.get("data")),
-        "their SHA-256": start["data"]["sha256"][:16] if start else None,
-        "norm, epsilon in training": ", ".join(run.trained_with or ()),
-        "norm, epsilon in the evaluation": f"{run.result.get('norm', 'linf')}, "
+        "SHA-256 of the data": start["data"]["sha256"][:16] if start else None,
+        "norm, epsilon of training": ", ".join(run.trained_with or ()),
+        "norm, epsilon of the evaluation": f"{run.result.get('norm', 'linf')}, "
         f"{run.result['epsilon']:g}",
         "epochs": run.flag("epochs") or len(run.metrics.get("epoch", ())),
         "seed of training": run.flag("seed"),
@@ -108,32 +108,33 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
         "evaluated": provenance.written_at(run.evaluated),
         "evaluated with commit": _short(run.result.get("commit")),
         "classifier": run.classifier,
-        "its SHA-256": Workdir(run.folder).fingerprint() or _UNKNOWN,
+        "SHA-256 of the classifier": Workdir(run.folder).fingerprint()
+        or _UNKNOWN,
     }
 
 
 def _short(commit: str | None) -> str:
-    """Enough of a commit to find it, and whether the code was changed."""
-    name, dash, changed = (commit or "").partition("-")
-    return name[:12] + dash + changed
+    """Shortens a commit's hash; keeps a suffix such as "-dirty"."""
+    name, dash, suffix = (commit or "").partition("-")
+    return name[:12] + dash + suffix
 
 
-def _data(known: dict | None) -> str:
-    if not known:
+def _data(summary: dict[str, Any] | None) -> str:
+    if not summary:
         return ""
-    shape = " × ".join(map(str, known["shape"]))
+    shape = " × ".join(map(str, summary["shape"]))
     return (
-        f"{counted(known['examples'], 'image')} of {shape}, "
-        f"{known['classes']} classes"
+        f"{counted(summary['examples'], 'image')} of {shape}, "
+        f"{summary['classes']} classes"
     )
 
 
 def commands(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
-    """The commands behind the numbers.
+    """Returns the commands that give the numbers of the page.
 
     Returns:
-        For each of the `runs`, how to train, evaluate and lint it, None where
-        no command does; and how to `compare` the first two.
+        The commands that train, evaluate and lint each of the `runs`, None if
+        there is no such command; and the command to `compare` the first two.
     """
     compare = None
     if len(runs) > 1:
@@ -160,7 +161,7 @@ def _commands(run: EvaluatedRun) -> dict[str, Any]:
 
 
 def lint_command(run: EvaluatedRun) -> str:
-    """What runs lint on a model."""
+    """Returns the command or the call that runs lint on a model."""
     if run.flags:
         return f"adt-lint --workdir={_quoted(run.folder)}"
     epsilon = f"{run.result['epsilon']:g}"
@@ -170,10 +171,10 @@ def lint_command(run: EvaluatedRun) -> str:
 
 
 def attack_settings(run: EvaluatedRun) -> dict[str, str]:
-    """Each attack with all its settings."""
+    """Returns all settings of each attack."""
     return {name: text.strip("<>") for name, text in run.report.attacks.items()}
 
 
 def _quoted(path: object) -> str:
-    """A path as a shell takes it."""
+    """Quotes a path for the shell."""
     return shlex.quote(str(path))

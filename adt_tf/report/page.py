@@ -1,11 +1,10 @@
-"""The page: templates, their style sheet and script, and what they show.
+"""Renders the page from its templates, style sheet and script.
 
     html = render(runs, images=images, sweep=None, analyses=None, ...)
 
-The result is one file. It asks nothing of the network, and its content
-security policy keeps the browser from asking: no source but data inside the
-page, no script but this one, known by its hash. Jinja2 escapes all that the
-templates are given.
+The result is one file that makes no network requests. Its content security
+policy allows only data inside the page and only its own script, by hash.
+Jinja2 escapes all values.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ def render(
     """Returns the HTML.
 
     Args:
-        runs: Runs that were evaluated alike.
-        images: A few images, attacked.
-        sweep: Accuracy against epsilon; None where it was not measured.
-        analyses: Figures of the analyses; None where they were not run.
-        command: The command that writes this page, analyses included.
+        runs: Runs that were evaluated with the same settings.
+        images: Attacked images.
+        sweep: Accuracy against epsilon; None if it was not measured.
+        analyses: Figures of the analyses; None if they were not run.
+        command: Command that writes this page with the analyses.
     """
     first = runs[0]
     script = _source("page.js")
@@ -73,6 +72,7 @@ def render(
             script=markupsafe.Markup(script),
             dataset=first.result["dataset"],
             names=[run.name for run in runs],
+            caveats=[run.report.caveat for run in runs],
             num_examples=first.report.num_examples,
             num_steps=NUM_STEPS,
             epsilon=wording.epsilon_text(first.result["epsilon"]),
@@ -109,6 +109,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for function in (
+        code_spans,
         inline_images.data_uri,
         wording.counted,
         wording.interval,
@@ -130,8 +131,23 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
+def code_spans(text: str) -> markupsafe.Markup:
+    """Escapes a text, and marks the parts between backticks as code.
+
+    >>> print(code_spans("See `logits` < 1."))
+    See <code>logits</code> &lt; 1.
+    """
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:  # A backtick has no partner.
+        return markupsafe.escape(text)
+    return markupsafe.Markup().join(
+        markupsafe.Markup("<code>{}</code>").format(part) if i % 2 else part
+        for i, part in enumerate(parts)
+    )
+
+
 def _source(name: str) -> str:
-    """The text of a file that stands beside the templates."""
+    """Returns the text of a file in the folder of the templates."""
     environment = _environment()
     return environment.loader.get_source(environment, name)[0]
 
@@ -146,7 +162,7 @@ def _policy(script: str) -> str:
 
 
 def is_page(path: pathlib.Path) -> bool:
-    """Whether a file is what `render` returns."""
+    """Returns whether a file was written by `render`."""
     try:
         text = files.read_text(path)
     except (OSError, ValueError):

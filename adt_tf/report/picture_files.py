@@ -1,4 +1,4 @@
-"""The two pictures that stand beside the page, for texts that show them."""
+"""Draws accuracy.png and images.png, for use in other documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RIGHT, _WRONG = "#1b7837", "#b2182b"
 
 
 def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
-    """Draws bars: accuracy under each attack, for each model."""
+    """Draws a bar chart of the accuracy of each model under each attack."""
     names = list(runs[0].accuracy)
     figure = plots.make_figure(height=4, width=9)
     axes = figure.subplots()
@@ -45,7 +45,7 @@ def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
 def draw_images(
     runs: Sequence[EvaluatedRun], images: AttackedImages, path: pathlib.Path
 ) -> None:
-    """Draws clean images and, for each model, attacked ones and why."""
+    """Draws clean images and, for each model, attacks and perturbations."""
     largest = images.largest_change
     rows = [("clean", images.clean, None)]
     for i, run in enumerate(runs):
@@ -58,14 +58,14 @@ def draw_images(
         height=1.35 * len(rows), width=1.15 * count + 1.4
     )
     grid = figure.subplots(len(rows), count, squeeze=False)
-    for line, (name, shown, model) in zip(grid, rows, strict=True):
+    for line, (name, pictures, model) in zip(grid, rows, strict=True):
         for i, axes in enumerate(line):
-            image = np.clip(shown[i], 0, 1)  # rounding
+            image = np.clip(pictures[i], 0, 1)  # rounding
             axes.imshow(image, cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
             label = images.labels[i]
             if model is not None:
-                title = f"seen as {images.seen[model, i]}"
+                title = f"seen as {images.predicted[model, i]}"
                 if images.natural[model, i] != label:
                     title += "\nclean: wrong"
                 color = _RIGHT if images.right[model, i] else _WRONG
@@ -79,5 +79,5 @@ def draw_images(
 
 
 def _plain(text: str) -> str:
-    """Keeps Matplotlib from reading dollar signs as formulas."""
+    """Escapes dollar signs, which Matplotlib would read as formulas."""
     return text.replace("$", r"\$")

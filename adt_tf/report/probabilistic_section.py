@@ -1,4 +1,4 @@
-"""The page's curves between random noise and the worst case."""
+"""The page's section on probabilistic robustness."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _WORST = "worst case"
 
 
 def probabilistic(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
-    """The curves of all models, the spread over images, and a table.
+    """Prepares the curves of all models, the spread over images, and a table.
 
     Returns:
-        None where a run's samples were not counted, or under other
-        distributions than the first's.
+        The content of the section; None if a run has no probabilistic
+        evaluation, or one with other distributions than the first run.
     """
     reports = [run.result.get("probabilistic") for run in runs]
     if not all(reports):
@@ -31,12 +31,12 @@ def probabilistic(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
     if any(other != settings[0] for other in settings):
         return None
     names, thresholds = settings[0]
-    shown = thresholds[len(thresholds) // 3]
+    threshold = thresholds[len(thresholds) // 3]
     return {
-        "threshold": shown,
+        "threshold": threshold,
         "thresholds": thresholds,
         "max_samples": max(report.max_samples for report in reports),
-        "curves": _curves(runs, reports, names, shown),
+        "curves": _curves(runs, reports, names, threshold),
         "spreads": [
             {"name": name, "chart": _spread(runs, reports, name)}
             for name in names
@@ -56,7 +56,7 @@ def _curves(
     names: Sequence[str],
     threshold: float,
 ) -> svg_charts.LineChart:
-    """PR(rho) of each model, from the mildest distribution to attacks."""
+    """Draws PR(rho) of each model, from the mildest distribution to attacks."""
     series = []
     for i, (run, report) in enumerate(zip(runs, reports, strict=True)):
         shares = [report.share(name, threshold) for name in names]
@@ -89,14 +89,14 @@ def _curves(
     )
     ticks = [*map(_short, names), _WORST]
     places = list(zip(chart.places, ticks, strict=True))
-    # The texts at both ends would be cut off at the middle.
+    # Centred on their ticks, the first and last text would be cut off.
     places[0] = (chart.places[0] + 12, ticks[0])
     places[-1] = (chart.places[-1] - 26, ticks[-1])
     return dataclasses.replace(chart, x_ticks=places)
 
 
 def _short(name: str) -> str:
-    """The entropy weight where the name ends with one, else the name."""
+    """Returns the entropy weight if the name ends with one, else the name."""
     _, at, weight = name.rpartition(" at ")
     return f"λ = {weight}" if at else name
 
@@ -106,7 +106,7 @@ def _spread(
     reports: Sequence[ProbabilisticReport],
     name: str,
 ) -> svg_charts.LineChart:
-    """Each image's failure probability, images in its order."""
+    """Draws the sorted failure probabilities of the images."""
     series = []
     for i, (run, report) in enumerate(zip(runs, reports, strict=True)):
         rates = np.sort(report.rates(name))
@@ -114,14 +114,14 @@ def _spread(
         series.append(
             svg_charts.Series(run.name, i, places.tolist(), rates.tolist())
         )
-    middles = "; ".join(
+    means = "; ".join(
         f"{run.name} {percent(float(np.mean(report.rates(name))))}"
         for run, report in zip(runs, reports, strict=True)
     )
     return svg_charts.line_chart(
         series,
-        label=f"Failure probability of each image under {name}; mean {middles}",
-        x_label="images, in order of it (%)",
+        label=f"Failure probability of each image under {name}; mean {means}",
+        x_label="images, sorted (%)",
         y_label="failure probability (%)",
         unit="%",
         width=_NARROW,

@@ -1,8 +1,8 @@
-"""The files of a workdir that a report reads.
+"""Reads the files of a workdir for a report.
 
     evaluation(path), metrics(path), flags(path)
 
-A file that is spoiled is named in one line, with the field that is.
+An error names the file and the invalid field in one line.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from typing import Any
 from adt_tf import files, json_files, threat_models
 from adt_tf.runs import evaluation_files
 
-# Fields that an evaluation without a report may leave out.
+# Fields that are optional in an evaluation but required for a report.
 _NEEDED = {"dataset": str, "epsilon": float}
-# The largest number of 32 bits: beyond, training has diverged.
+# The largest float32; larger values mean that training has diverged.
 _LARGEST = 3.4e38
 
 
 def evaluation(path: pathlib.Path) -> dict[str, Any]:
-    """Reads what adt-evaluate writes; "report" is its `Report`."""
+    """Reads a file of adt-evaluate; its "report" becomes a `Report`."""
     values = evaluation_files.read(path)
     json_files.check(values, _NEEDED, path=path)
     if not values["epsilon"] > 0:
         raise ValueError(
-            f"{path}: `epsilon` is {values['epsilon']}, and a report on "
+            f"{path}: `epsilon` is {values['epsilon']}, but a report on "
             "robustness needs one above 0. Evaluate with --epsilon."
         )
     if values.get("norm", "linf") not in threat_models.NORMS:
         raise ValueError(
-            f"{path}: `norm` is {values['norm']!r:.80}, and a report, which "
-            "attacks images itself, knows "
-            f"{' and '.join(threat_models.NORMS)} only."
+            f"{path}: `norm` is {values['norm']!r:.80}, but a report attacks "
+            f"images in {' or '.join(threat_models.NORMS)} only."
         )
     try:
         threat_models.from_norm(values.get("norm", "linf"), values["epsilon"])
@@ -44,15 +43,14 @@ def evaluation(path: pathlib.Path) -> dict[str, Any]:
 
 
 def flags(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines of flags.txt; none where it is not there."""
+    """Reads the lines of flags.txt; none if the file does not exist."""
     return tuple(files.read_text(path).splitlines()) if path.exists() else ()
 
 
 def metrics(path: pathlib.Path) -> dict[str, list[float]]:
-    """Reads the columns of metrics.csv; none where it is not there.
+    """Reads the columns of metrics.csv; none if the file does not exist.
 
-    Text, such as the NA that Keras writes where there is no value, becomes
-    NaN.
+    Text becomes NaN, such as the NA that Keras writes for a missing value.
     """
     if not path.exists():
         return {}
@@ -64,8 +62,8 @@ def metrics(path: pathlib.Path) -> dict[str, list[float]]:
     columns = {name: [_number(row.get(name)) for row in rows] for name in names}
     if columns and "epoch" not in columns:
         raise ValueError(
-            f"{path}: column epoch is missing. Keras' CSVLogger writes it: "
-            "delete the file, and the report has no curves of training."
+            f"{path}: column epoch, which Keras' CSVLogger writes, is missing. "
+            "Delete the file to get a report without curves of training."
         )
     for i, epoch in enumerate(columns.get("epoch", ())):
         if not math.isfinite(epoch):

@@ -1,10 +1,10 @@
-"""Where the lines, markers and texts of a chart stand; templates draw them.
+"""Computes the positions of lines, markers and texts; templates draw them.
 
     line_chart([Series("adt_exp", 0, x, y)], label="...", x_label="epoch", ...)
     dot_track([Dot("adt_exp", 0, 0.81, (0.77, 0.84))], label="PGD-20: ...")
 
-A series has a colour and a marker of its own, so that models can be told apart
-in grey too.
+Each series has its own colour and marker, so that a chart can also be read in
+grey.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from adt_tf.report.wording import interval, number, percent
 
 _WIDTH, _HEIGHT = 440, 290
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 44
-#: Distance of two dots of a track, and the margin above and below them.
+# Distance between two dots of a track, and the margin above and below them.
 _DOT_STEP, _DOT_MARGIN = 18, 4
-# Around (0, 0), of about the same area.
+# Paths of markers around (0, 0), of about the same area.
 _MARKERS = (
     "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
     "M-4-4h8v8h-8z",
@@ -37,12 +37,12 @@ NUM_STYLES = len(_MARKERS)
 
 
 def style(index: int) -> str:
-    """The class of the i-th model, which gives it its colour."""
+    """Returns the CSS class that sets the colour of the i-th model."""
     return f"s{index % NUM_STYLES}"
 
 
 def marker_path(index: int) -> str:
-    """The marker of the i-th model: another when colours repeat."""
+    """Returns the marker of the i-th model; a repeated colour has another."""
     return _MARKERS[(index + index // NUM_STYLES) % NUM_STYLES]
 
 
@@ -54,8 +54,8 @@ class Series:
         name: Text of the tooltip.
         index: Position of the model, which chooses colour and marker.
         x: Increasing values.
-        y: Values, NaN where there is none.
-        band: The lower and the upper end of an interval around each point.
+        y: Values, or NaN for missing ones.
+        band: Lower and upper ends of an interval around each point.
         dashed: Whether the line is dashed and has no markers.
     """
 
@@ -69,7 +69,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Dot:
-    """A share with its interval."""
+    """A share with its interval, for the model at position `index`."""
 
     name: str
     index: int
@@ -79,7 +79,7 @@ class Dot:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A polyline of a model, with the places and tooltips of its markers."""
+    """A polyline of a model, with the positions and tooltips of its markers."""
 
     index: int
     dashed: bool
@@ -92,7 +92,7 @@ class LineChart:
     """A drawing of lines over a faint grid.
 
     Attributes:
-        label: What the chart shows, for those who cannot see it.
+        label: Description of the chart for readers who cannot see it.
         x_label: Text below the horizontal axis.
         y_label: Text above the vertical axis.
         width: Width of the drawing.
@@ -101,12 +101,13 @@ class LineChart:
         right: Right end of the horizontal axis.
         top: Upper end of the vertical axis.
         bottom: Lower end of the vertical axis.
-        x_ticks: Places and texts below the horizontal axis.
-        y_ticks: Places and texts beside the vertical axis.
-        cursor: Place of a vertical line, if any.
-        bands: The index of a model and the points of a polygon, each.
+        x_ticks: Positions and texts below the horizontal axis.
+        y_ticks: Positions and texts beside the vertical axis.
+        cursor: Position of a vertical line, or None.
+        bands: For each band, the index of the model and the points of a
+            polygon.
         lines: The lines.
-        places: Places of the first series' points on the horizontal axis.
+        places: Horizontal positions of the first series' points.
     """
 
     label: str
@@ -128,13 +129,13 @@ class LineChart:
 
 @dataclasses.dataclass(frozen=True)
 class DotTrack:
-    """Shares on one track from 0 to 100 per cent, as wide as there is room.
+    """Shares on one track from 0 to 100 per cent, of the available width.
 
     Attributes:
-        label: What the track shows, for those who cannot see it.
+        label: Description of the track for readers who cannot see it.
         height: Height of the drawing.
-        dots: For each dot its index, its height `y`, the per cent `at`, `low`
-            and `high`, its `text` and the `title` of its tooltip.
+        dots: For each dot its `index`, its vertical position `y`, the per cent
+            `at`, `low` and `high`, its `text` and the `title` of its tooltip.
     """
 
     label: str
@@ -143,9 +144,16 @@ class DotTrack:
 
 
 class _Scale:
-    """From values to places in the drawing."""
+    """Maps values to positions in the drawing."""
 
-    def __init__(self, values, first, last, *, from_zero=False):
+    def __init__(
+        self,
+        values: Sequence[float],
+        first: float,
+        last: float,
+        *,
+        from_zero: bool = False,
+    ):
         finite = np.asarray(values, float)
         finite = finite[np.isfinite(finite)]
         low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
@@ -159,7 +167,7 @@ class _Scale:
         self.first, self.last = first, last
 
     def fit(self, low: float, high: float) -> None:
-        """Takes exactly this range."""
+        """Sets the range to exactly these limits."""
         self.low, self.high = low, high
         self.ticks = [t for t in self.ticks if low <= t <= high]
 
@@ -178,17 +186,17 @@ def line_chart(
     unit: str = "",
     width: int = _WIDTH,
 ) -> LineChart:
-    """Places lines with markers over a faint grid.
+    """Lays out a chart of lines with markers over a faint grid.
 
     Args:
-        series: The lines.
-        label: What the chart shows, for those who cannot see it.
+        series: Values of the lines.
+        label: Description of the chart for readers who cannot see it.
         x_label: Text below the horizontal axis.
         y_label: Text above the vertical axis.
-        cursor: Value at which a vertical line stands, if any.
+        cursor: Value of a vertical line, or None.
         unit: "%" draws shares from 0 to 100 per cent.
-        width: Width of the drawing; where the chart has less room than that,
-            its text shrinks with it.
+        width: Width of the drawing. In less space the chart shrinks with its
+            text.
     """
     x = _Scale([v for s in series for v in s.x], _LEFT, width - _RIGHT)
     x.fit(min(s.x[0] for s in series), max(s.x[-1] for s in series) or 1.0)
@@ -223,9 +231,9 @@ def line_chart(
 
 def _band(series: Series, x: _Scale, y: _Scale) -> str:
     low, high = series.band
-    there = [f"{x(a)},{y(b)}" for a, b in zip(series.x, low, strict=True)]
-    back = [f"{x(a)},{y(b)}" for a, b in zip(series.x, high, strict=True)]
-    return " ".join(there + back[::-1])
+    lower = [f"{x(a)},{y(b)}" for a, b in zip(series.x, low, strict=True)]
+    upper = [f"{x(a)},{y(b)}" for a, b in zip(series.x, high, strict=True)]
+    return " ".join(lower + upper[::-1])
 
 
 def _line(series: Series, x: _Scale, y: _Scale, unit: str) -> Line:
@@ -234,11 +242,11 @@ def _line(series: Series, x: _Scale, y: _Scale, unit: str) -> Line:
         for a, b in zip(series.x, series.y, strict=True)
         if np.isfinite(b)
     ]
-    # About a dozen markers, and one at the end; the tooltips are theirs.
+    # About a dozen markers, each with a tooltip, and one at the end.
     every = max(1, len(points) // 12)
-    marked = points[::every]
+    marker_points = points[::every]
     if points and (len(points) - 1) % every:
-        marked = [*marked, points[-1]]
+        marker_points = [*marker_points, points[-1]]
     return Line(
         series.index,
         series.dashed,
@@ -252,13 +260,13 @@ def _line(series: Series, x: _Scale, y: _Scale, unit: str) -> Line:
                 f"{series.name}, {a:g}: "
                 f"{percent(b) if unit == '%' else number(b)}",
             )
-            for a, b in marked
+            for a, b in marker_points
         ],
     )
 
 
 def dot_track(dots: Sequence[Dot], *, label: str) -> DotTrack:
-    """Places shares with their intervals below each other."""
+    """Lays out shares with their intervals, one below the other."""
     return DotTrack(
         label,
         _DOT_STEP * len(dots) + 2 * _DOT_MARGIN,

@@ -1,4 +1,4 @@
-"""Numbers and results in words, as plain text.
+"""Formats numbers, and writes results as sentences of plain text.
 
 percent(0.8), epsilon_text(8 / 255), verdict(run)
 """
@@ -15,12 +15,12 @@ from adt_tf import evaluation
 from adt_tf.evaluation.outcome import NATURAL, ROBUST, WRONG
 from adt_tf.report.evaluated_runs import EvaluatedRun
 
-#: Below, a difference counts as more than chance.
+#: A difference with a p value below this is significant.
 SIGNIFICANT = 0.05
 
 
 def percent(share: float) -> str:
-    """Writes a share in per cent, its space unbreakable.
+    """Writes a share in per cent, with a no-break space.
 
     >>> percent(0.804)
     '80.4\\xa0%'
@@ -39,7 +39,7 @@ def interval(bounds: tuple[float, float]) -> str:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """Writes 8/255 as such, where it is.
+    """Writes multiples of 1/255 as a fraction, such as 8/255.
 
     >>> epsilon_text(8 / 255), epsilon_text(0.15), epsilon_text(1.0)
     ('8/255', '0.15', '1')
@@ -51,7 +51,7 @@ def epsilon_text(epsilon: float) -> str:
 
 
 def number(value: float, form: str = ".3g") -> str:
-    """Writes a number with a true minus sign.
+    """Writes a number with a typographic minus sign.
 
     >>> number(-0.25), number(61.2, "+.1f")
     ('−0.25', '+61.2')
@@ -60,7 +60,7 @@ def number(value: float, form: str = ".3g") -> str:
 
 
 def p_value_parts(p: float) -> tuple[str, int | None]:
-    """Splits a p value into its text and, where it is small, a power of 1/10.
+    """Splits a p value into a text and, if it is small, a power of 1/10.
 
     >>> p_value_parts(0.0312), p_value_parts(4.2e-31)
     (('0.031', None), ('4\\xa0×\\xa010', 31))
@@ -97,27 +97,29 @@ def listed(names: Sequence[str]) -> str:
 
 
 def strongest_attack(run: EvaluatedRun) -> tuple[str, str] | None:
-    """The attack that breaks most, and what it does; None without attacks."""
+    """Returns the strongest attack and its effect; None without attacks."""
     report = run.report
     if not report.attacks:
         return None
-    fallen = {
+    num_fallen = {
         name: int(np.sum(report.outcomes[name] == WRONG))
         for name in report.attacks
     }
-    name = max(fallen, key=fallen.get)
+    name = max(num_fallen, key=num_fallen.get)
     if report.independent:
-        return name, f"which alone leaves {percent(report.accuracy[name])}"
-    return name, f"to which {counted(fallen[name], 'image')} fell in its turn"
+        accuracy = percent(report.accuracy[name])
+        return name, f"which alone reduces the accuracy to {accuracy}"
+    images = counted(num_fallen[name], "image")
+    return name, f"which fools {images} that withstood the attacks before it"
 
 
 def threat(run: EvaluatedRun) -> str:
-    """What the attacks of the evaluation may do, after "may"."""
+    """Describes what the attacks may do, as the end of "An attack may ..."."""
     return run.threat_model.describe(epsilon_text(run.result["epsilon"]))
 
 
 def verdict(run: EvaluatedRun) -> str:
-    """One sentence on a model."""
+    """Summarises the evaluation of a model in one or two sentences."""
     report = run.report
     attacks = counted(len(report.attacks), "attack")
     strongest = strongest_attack(run)
@@ -134,20 +136,22 @@ def verdict(run: EvaluatedRun) -> str:
             f"; it was trained in {trained_with[0]}, with an epsilon of "
             f"{epsilon_text(float(trained_with[1]))}"
         )
-    if strongest is None:
+    if strongest is None or len(report.attacks) == 1:
         return f"{sentence}."
-    return f"{sentence}. Its weakest point is {strongest[0]}, {strongest[1]}."
+    return (
+        f"{sentence}. The strongest attack is {strongest[0]}, {strongest[1]}."
+    )
 
 
 def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
-    """What can be said on the most robust model; None on one model alone.
+    """Compares the two most robust models; None for a single model.
 
     Returns:
         The names and robust accuracies of the `first` and the `second` model,
         the `p_value` of McNemar's test, and the `claim` that they allow:
-        "unpaired" where the images differ, "untrusted" where the evaluation
-        warns of the first, with its `caveat`, "doubtful" where lint fails on
-        it, "significant", or "chance".
+        "unpaired" if the images differ, "untrusted" if the evaluation of the
+        first has a `caveat`, "doubtful" if lint fails on the first,
+        "significant", or "chance".
     """
     if len(runs) < 2:
         return None

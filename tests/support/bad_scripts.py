@@ -497,7 +497,7 @@ ROWS = {
     ),
     "a report on no evaluation": (
         ["report", "--workdirs={f}/full", "--output={f}/new"],
-        "Measure the run first",
+        "Evaluate the run first",
     ),
     "a report on one run twice": (
         ["report", "--workdirs={f}/run,{f}/run", "--output={f}/new"],

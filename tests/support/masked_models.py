@@ -32,7 +32,7 @@ class Around:
 
 
 class Forgetful(keras.Model):
-    """Runs its first layer in training mode, whatever it is told."""
+    """Always runs its first layer in training mode."""
 
     def __init__(self, first, model):
         super().__init__()

@@ -71,7 +71,7 @@ def make_measured():
         labels,
         natural=np.stack([labels, labels]),
         attacked=clean + random.uniform(-EPSILON, EPSILON, shape),
-        seen=np.stack([labels, labels[::-1]]),
+        predicted=np.stack([labels, labels[::-1]]),
         sigma=random.uniform(0.2, 1.0, shape),
     )
     radii = np.array([0.0, EPSILON, 2 * EPSILON])

@@ -1,1 +1,1 @@
-"""The checks that `adt_tf.lint` runs, by what they look at."""
+"""The checks of `adt_tf.lint`, one module for each subject."""

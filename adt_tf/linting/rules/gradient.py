@@ -1,4 +1,4 @@
-"""Checks of the input gradient, on which every white-box attack stands.
+"""Checks of the input gradient, which every white-box attack needs.
 
     status, evidence, advice = vanishing_gradients(subject)
 
@@ -13,20 +13,20 @@ import numpy as np
 from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 
-# Shares of examples whose gradient is exactly zero, or tiny.
+# Tolerated shares of examples whose gradient is exactly zero, or tiny.
 _MOST_ZERO, _MOST_TINY = 0.05, 0.1
 # A gradient below this share of the margin's is lost to Adam's epsilon.
 _TINY = 1e-8
-# Share of pixels whose gradient 16 bits may lose.
+# Tolerated share of pixels whose gradient underflows in 16 bits.
 _MOST_LOST = 0.01
 
 _FLAT = (
     "The classifier itself is flat there (quantised, saturated or detached "
-    "input): attack through a smooth stand-in, or by queries alone."
+    "input): attack a smooth approximation of it, or use query attacks only."
 )
 _UNDERFLOW = (
     "The loss underflows on logits this large: attack the margin "
-    "(`attacks.cw`) or logits divided by a number, and do not report "
+    "(`attacks.cw`) or divide the logits by a number, and do not report "
     "cross-entropy attacks alone."
 )
 _NO_GRADIENT = (
@@ -37,21 +37,22 @@ _NO_GRADIENT = (
 
 
 def differentiable(subject: Subject) -> Verdict:
-    """There is a path from the loss back to the image."""
+    """Checks that the loss has a gradient with respect to the image."""
     if subject.gradients() is None:
         return (
             "fail",
-            "The gradient of the loss in the image is None.",
-            "Something on the way (rounding, argmax, NumPy, stop_gradient) "
-            "has no derivative: attack through a smooth stand-in (BPDA), or "
-            "by queries alone, and believe no gradient-based attack.",
+            "The gradient of the loss with respect to the image is None.",
+            "An operation of the classifier (rounding, argmax, NumPy, "
+            "stop_gradient) has no derivative, so gradient attacks do nothing: "
+            "attack a smooth approximation of it (BPDA), or use query attacks "
+            "such as `attacks.square`.",
             "no input gradient on 100 % of the examples",
         )
-    return "pass", "The loss has a gradient in the image.", ""
+    return "pass", "The loss has a gradient with respect to the image.", ""
 
 
 def finite_gradients(subject: Subject) -> Verdict:
-    """No gradient is NaN or infinite."""
+    """Checks that no gradient is NaN or infinite."""
     gradients = subject.gradients()
     if gradients is None:
         return _NO_GRADIENT
@@ -60,20 +61,20 @@ def finite_gradients(subject: Subject) -> Verdict:
         "fail" if broken else "pass",
         f"{broken} of {len(gradients)} examples have NaN or infinite input "
         "gradients.",
-        "Find the operation (square root or logarithm at 0, a norm of "
-        "zeros) with `tf.debugging.enable_check_numerics()` and keep it away "
-        "from that point: a gradient of NaN moves no attack.",
+        "Find the operation (a square root or logarithm at 0, a norm of "
+        "zeros) with `tf.debugging.enable_check_numerics()` and add a small "
+        "constant to its argument: attacks cannot use a gradient of NaN.",
         f"NaN or infinite input gradient on {_share(broken, gradients)} of the "
         "examples",
     )
 
 
 def vanishing_gradients(subject: Subject) -> Verdict:
-    """The cross-entropy's gradient is not zero, or next to it.
+    """Checks that the cross-entropy's gradient is neither zero nor tiny.
 
-    In float32 the softmax of a class underflows when its logit lies more than
-    about 100 below the largest. If all wrong classes do, the loss and its
-    gradient are exactly 0, where the margin's gradient is as good as ever.
+    In float32 the softmax of a class underflows if its logit is more than
+    about 100 below the largest. If this holds for all wrong classes, the loss
+    and its gradient are exactly 0, while the margin's gradient is not.
     """
     gradients, margin = subject.gradients(), subject.gradients("margin")
     if gradients is None or margin is None:
@@ -95,9 +96,9 @@ def vanishing_gradients(subject: Subject) -> Verdict:
     if zero.any() or np.mean(tiny) > _MOST_TINY:
         status = "warn"
         advice = (
-            "Where the gradient is zero, attacks on the cross-entropy are "
-            "blind, and where it is tiny those that do not take its sign are "
-            "slow: report one on the margin (`attacks.cw`) beside them."
+            "Attacks on the cross-entropy cannot move where its gradient is "
+            "zero, and those that do not take its sign are slow where it is "
+            "tiny: also report an attack on the margin (`attacks.cw`)."
         )
     if np.mean(zero) > _MOST_ZERO:
         status = "fail"
@@ -107,29 +108,29 @@ def vanishing_gradients(subject: Subject) -> Verdict:
 
 
 def precision(subject: Subject) -> Verdict:
-    """Gradients do not underflow in 16 bits."""
+    """Checks that gradients do not underflow in 16 bits."""
     half = subject.half_precision
     if not half:
-        return "pass", "No layer computes and no output is in 16 bits.", ""
-    evidence = f"The classifier computes or answers in {' and '.join(half)}"
+        return "pass", "No computation and no output is in 16 bits.", ""
+    evidence = f"Computations or outputs are in {' and '.join(half)}"
     advice = (
         "Evaluate in float32: build the model with the dtype policy "
         "'float32' and load the same weights."
     )
     cautious = (
-        "Evaluate in float32 once, with the same weights, to see that the "
-        "numbers stay: 16 bits may still cost an attack its last steps."
+        "Evaluate once in float32, with the same weights, and compare the "
+        "numbers: in 16 bits an attack may lose its last steps."
     )
     gradients, margin = subject.gradients(), subject.gradients("margin")
     if gradients is None or margin is None:
         return "warn", f"{evidence}.", cautious
-    # The margin's gradient is not scaled down by a small probability, so
-    # where it lives on and the cross-entropy's is 0, the latter underflowed.
-    alive = margin != 0
-    lost = np.sum(alive & (gradients == 0)) / max(np.sum(alive), 1)
+    # Unlike the margin's gradient, the cross-entropy's is multiplied by a
+    # probability. Where only the latter is 0, it underflowed.
+    is_nonzero = margin != 0
+    lost = np.sum(is_nonzero & (gradients == 0)) / max(np.sum(is_nonzero), 1)
     evidence += (
-        f"; {100 * lost:.1f} % of the pixels lose their cross-entropy "
-        "gradient to underflow."
+        f"; the cross-entropy's gradient underflows on {100 * lost:.1f} % of "
+        "the pixels."
     )
     if lost > _MOST_LOST:
         return "fail", evidence, advice

@@ -1,15 +1,15 @@
-"""Checks for gradient masking: do stronger attacks break more?
+"""Checks for gradient masking: stronger attacks should break more examples.
 
     status, evidence, advice = black_box(subject)
 
-On an honest classifier more steps, more room and more knowledge help the
-attacker. Where they do not, its gradients mislead the attack, and accuracy
-under it says nothing about robustness. `CHECKS` holds them by name:
-`single_step`, `random_noise`, `black_box`, `unbounded`, `larger_epsilon`,
-`more_steps`, `loss_choice`.
+On a classifier without masking, more steps, a larger ball and access to the
+gradient help the attacker. If they do not, the gradients mislead the attack,
+and accuracy under it says nothing about robustness. `CHECKS` holds the checks
+by name: `single_step`, `random_noise`, `black_box`, `unbounded`,
+`larger_epsilon`, `more_steps`, `loss_choice`.
 
-All look at the examples that are classified correctly when clean, and fail
-only where `counts` finds more than chance.
+Each check uses the examples that are classified correctly when clean, and
+fails only if the difference is more than chance (`counts`).
 
 References: Athalye et al., Obfuscated Gradients Give a False Sense of
 Security, 2018; Carlini et al., On Evaluating Adversarial Robustness, 2019;
@@ -29,39 +29,39 @@ from adt_tf.linting.findings import Verdict
 from adt_tf.linting.subject import Subject
 from adt_tf.objectives import Objective
 
-# Between losses more is usual than between attacks: on honestly robust models
-# the margin beats the cross-entropy by some points.
+# Losses differ more than attacks: on truly robust models the margin breaks
+# some per cent more examples than the cross-entropy.
 _LOSS_TOLERANCE = 0.05
-# Spread of the logits from which on the cross-entropy climbs towards one wrong
-# class. Where it is less it climbs towards all of them at once, which is a weak
-# attack on an honest classifier: no sign that gradients mislead.
+# Spread of the logits above which the cross-entropy's gradient points to one
+# wrong class. Below it points to all of them at once, which is a weak attack
+# even on a classifier without masking.
 _SHARP = 40.0
 _NUM_STEPS = 20
-# Of random noise: half of them anywhere in the ball, half extreme points.
+# Draws of random noise: half anywhere in the ball, half extreme points.
 _NUM_DRAWS = 20
 
 _MASKED = (
-    "Gradients mislead the attack (gradient masking): report the strongest "
-    "attack on each example, black-box ones included, and look for what "
-    "breaks the gradient: saturation, quantisation, noise, or single-step "
-    "training that has overfitted."
+    "The gradients mislead the attack (gradient masking): report the strongest "
+    "attack on each example, including black-box attacks, and look for the "
+    "cause: saturation, quantisation, noise, or catastrophic overfitting in "
+    "single-step training."
 )
 _SUSPECT = (
-    "This may be chance still: look again at more examples "
-    "(`num_examples=512`), and until then report the strongest attack on each "
-    "example, black-box ones included."
+    "This may be chance: run lint on more examples (`num_examples=512`), and "
+    "until then report the strongest attack on each example, including "
+    "black-box attacks."
 )
 
 
 def single_step(subject: Subject) -> Verdict:
-    """FGSM finds nothing that PGD misses."""
+    """Checks that PGD breaks the examples that FGSM breaks."""
     fgsm = ~subject.standing(attacks.fgsm(subject.threat_model))
     pgd = ~subject.standing(_pgd(subject))
-    return _advised(*counts.compared("FGSM", fgsm, f"PGD-{_NUM_STEPS}", pgd))
+    return _with_advice(*counts.compare("FGSM", fgsm, f"PGD-{_NUM_STEPS}", pgd))
 
 
 def random_noise(subject: Subject) -> Verdict:
-    """Noise in the ball finds nothing that gradients miss."""
+    """Checks that PGD breaks the examples that random noise breaks."""
     images = subject.images[subject.correct]
     labels = subject.labels[subject.correct]
     seed = seeds.fold(seeds.make(subject.seed), 1)
@@ -71,21 +71,23 @@ def random_noise(subject: Subject) -> Verdict:
         x = tf.constant(images[rows])
         noisy = subject.threat_model.random_noise(x, _NUM_DRAWS, seed)
         for draw in range(_NUM_DRAWS):
-            seen = subject.predict(noisy[:, draw].numpy()).argmax(-1)
-            fallen[rows] |= seen != labels[rows]
-    return _beaten(subject, f"The best of {_NUM_DRAWS} draws of noise", fallen)
+            predicted = subject.predict(noisy[:, draw].numpy()).argmax(-1)
+            fallen[rows] |= predicted != labels[rows]
+    return _compare_with_pgd(
+        subject, f"The best of {_NUM_DRAWS} draws of noise", fallen
+    )
 
 
 def black_box(subject: Subject) -> Verdict:
-    """An attack by queries finds nothing that gradients miss."""
+    """Checks that PGD breaks the examples that a query attack breaks."""
     attack = attacks.square(subject.threat_model, num_queries=500)
-    return _beaten(
+    return _compare_with_pgd(
         subject, f"{attack.name} (500 queries)", ~subject.standing(attack)
     )
 
 
 def unbounded(subject: Subject) -> Verdict:
-    """With all of [0, 1] to move in, nothing withstands."""
+    """Checks that no example withstands changes anywhere in [0, 1]."""
     radius = _largest_epsilon(subject)
     standing = np.logical_and(
         *(
@@ -96,41 +98,41 @@ def unbounded(subject: Subject) -> Verdict:
         )
     )
     count, n = int(standing.sum()), len(standing)
-    status, p = counts.judged(count, n, min(1 / subject.num_classes, 0.05))
+    status, p = counts.judge(count, n, min(1 / subject.num_classes, 0.05))
     return (
         status,
         f"{count} of {n} examples withstand PGD-50 on the cross-entropy and "
         f"on the margin at epsilon {radius:g} (p = {p:.1g}).",
         _SUSPECT
         if status == "warn"
-        else "An image may become any other one at that epsilon, so the "
-        f"attack, not the classifier, is what holds. {_MASKED}",
+        else "At that epsilon an image may become any other image, so the "
+        f"attack has failed; the classifier is not robust. {_MASKED}",
     )
 
 
 def larger_epsilon(subject: Subject) -> Verdict:
-    """What falls at an epsilon falls at every larger one."""
+    """Checks that examples that fall at an epsilon fall at larger ones."""
     most = _largest_epsilon(subject)
     radii = sorted({min(most, k * subject.epsilon) for k in (0.5, 1, 2, 4)})
     fallen = [~subject.standing(_pgd(subject, epsilon=r)) for r in radii]
     names = [f"epsilon {radius:.3g}" for radius in radii]
-    return _advised(*counts.monotone(np.stack(fallen), names))
+    return _with_advice(*counts.monotone(np.stack(fallen), names))
 
 
 def more_steps(subject: Subject) -> Verdict:
-    """What falls to a few steps falls to more, and smaller, ones."""
+    """Checks that examples that fall to few steps fall to many small ones."""
     steps = (1, 5, _NUM_STEPS, 50)
     fallen = [~subject.standing(_pgd(subject, num_steps=t)) for t in steps]
     names = ["1 step", *(f"{t} steps" for t in steps[1:])]
-    return _advised(*counts.monotone(np.stack(fallen), names))
+    return _with_advice(*counts.monotone(np.stack(fallen), names))
 
 
 def loss_choice(subject: Subject) -> Verdict:
-    """The cross-entropy is about as good a guide as the margin.
+    """Checks that the cross-entropy breaks about as much as other losses.
 
-    Nor does it gain from logits that are divided by their spread, which
-    undoes a factor that makes the softmax saturate. Small logits are multiplied
-    first: see `_SHARP`.
+    The others are the margin, and the cross-entropy of the logits divided by
+    their spread, which removes a factor that saturates the softmax. For small
+    logits, the cross-entropy of enlarged logits counts too: see `_SHARP`.
     """
     plain = ~subject.standing(_pgd(subject))
     if subject.spread < _SHARP:
@@ -143,7 +145,7 @@ def loss_choice(subject: Subject) -> Verdict:
         "on logits / spread": int(np.sum(scaled & ~plain)),
     }
     worst = max(missed, key=missed.get)
-    status, p = counts.judged(
+    status, p = counts.judge(
         missed[worst], len(plain), _LOSS_TOLERANCE, comparisons=len(missed)
     )
     return (
@@ -151,12 +153,12 @@ def loss_choice(subject: Subject) -> Verdict:
         f"PGD-{_NUM_STEPS} breaks {plain.sum()} of {len(plain)} examples on "
         f"the cross-entropy, {margin.sum()} on the margin, {scaled.sum()} on "
         f"logits / spread; {missed[worst]} fall only {worst} (p = {p:.1g}).",
-        "The cross-entropy may be a poor guide on this classifier: report "
-        "attacks on the margin (`attacks.cw`) beside it."
+        "The cross-entropy may be a weak objective on this classifier: also "
+        "report attacks on the margin (`attacks.cw`)."
         if status == "warn"
-        else "The cross-entropy saturates on this classifier and is a poor "
-        "guide: report attacks on the margin (`attacks.cw`), or divide the "
-        "logits, and believe no attack on the cross-entropy alone.",
+        else "The cross-entropy saturates on this classifier and is a weak "
+        "objective: report attacks on the margin (`attacks.cw`) or divide the "
+        "logits, and trust no attack on the cross-entropy alone.",
     )
 
 
@@ -165,7 +167,7 @@ def _largest_epsilon(subject: Subject) -> float:
 
 
 def _margin() -> Objective:
-    # A confidence out of reach: the climb never ends of itself.
+    # The confidence cannot be reached, so the ascent never stops early.
     return objectives.margin(1e6)
 
 
@@ -176,10 +178,11 @@ def _pgd(
     num_steps: int = _NUM_STEPS,
     objective: Objective = objectives.cross_entropy,
 ) -> Attack:
-    """PGD that walks 2.5 epsilon in all, so that more steps are finer ones.
+    """Returns PGD with a total step length of 2.5 epsilon.
 
-    With steps of one size, the path of few would be the start of the path of
-    many, and an attack that keeps its best image could only gain by them.
+    With a fixed step size, fewer steps would be the beginning of the same path.
+    An attack that keeps its best image could then never get worse with more
+    steps, and `more_steps` could never fail.
     """
     epsilon = subject.epsilon if epsilon is None else epsilon
     return attacks.pgd(
@@ -190,8 +193,10 @@ def _pgd(
     )
 
 
-def _beaten(subject: Subject, name: str, fallen: np.ndarray) -> Verdict:
-    """Compares what falls without gradients with what falls to them."""
+def _compare_with_pgd(
+    subject: Subject, name: str, fallen: np.ndarray
+) -> Verdict:
+    """Compares an attack without gradients with PGD."""
     white_box = np.logical_or(
         *(
             ~subject.standing(_pgd(subject, objective=objective))
@@ -199,10 +204,10 @@ def _beaten(subject: Subject, name: str, fallen: np.ndarray) -> Verdict:
         )
     )
     strong = f"PGD-{_NUM_STEPS} (cross-entropy and margin)"
-    return _advised(*counts.compared(name, fallen, strong, white_box))
+    return _with_advice(*counts.compare(name, fallen, strong, white_box))
 
 
-def _advised(status: str, evidence: str) -> Verdict:
+def _with_advice(status: str, evidence: str) -> Verdict:
     return status, evidence, _SUSPECT if status == "warn" else _MASKED
 
 

@@ -1,6 +1,6 @@
 "use strict";
 
-/* Sorting: a click or Enter on a heading goes up, down, and back again. */
+/* Sorting: clicks on a heading sort up, down, and in the original order. */
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const original = [...body.rows];
@@ -30,7 +30,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-/* The slider: the same images at each radius of the sweep. */
+/* The slider chooses the radius at which the images are shown. */
 const stored = document.getElementById("sweep");
 if (stored) {
   const sweep = JSON.parse(stored.textContent);
@@ -47,26 +47,26 @@ if (stored) {
     strips.forEach((strip, model) => {
       strip.querySelector("h3 span").textContent = sweep.accuracy[model][at];
       strip.querySelectorAll(".tile").forEach((tile, i) => {
-        const seen = sweep.seen[model][at][i];
-        const right = seen === sweep.labels[i];
+        const predicted = sweep.predicted[model][at][i];
+        const right = predicted === sweep.labels[i];
         const image = tile.querySelector("img");
         image.src = sweep.images[model][at][i];
         image.alt =
-          `Image ${i + 1}, class ${sweep.labels[i]}, seen as ${seen}`;
-        tile.querySelector("figcaption").textContent = seen;
+          `Image ${i + 1}, class ${sweep.labels[i]}, seen as ${predicted}`;
+        tile.querySelector("figcaption").textContent = predicted;
         tile.classList.toggle("right", right);
         tile.classList.toggle("wrong", !right);
       });
     });
   };
   slider.hidden = false;
-  /* A reload may bring back a place of the slider. */
+  /* Some browsers restore the slider's position on reload. */
   slider.value = root.dataset.start;
   slider.addEventListener("input", show);
   show();
 }
 
-/* Enlarging: a modal dialog, which Esc closes by itself. */
+/* Enlarged images: a modal dialog, which the browser closes on Esc. */
 const dialog = document.getElementById("zoom");
 const zooms = [...document.querySelectorAll("button.zoom")];
 let current = 0;
@@ -100,7 +100,7 @@ document.getElementById("zoom-close").addEventListener("click", () => {
   dialog.close();
 });
 
-/* On paper nothing can be opened. */
+/* Print shows all details. */
 window.addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) {
     details.open = true;
