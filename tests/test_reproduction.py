@@ -26,7 +26,7 @@ from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.claims import of_figures
 from adt_tf.reproduction.claims.answers import NO, UNCLEAR, YES
 from adt_tf.reproduction.figures import diversity
-from adt_tf.reproduction.tables import accuracies
+from adt_tf.reproduction.tables import accuracies, matrix
 from adt_tf.runs.workdir import Workdir
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -46,7 +46,9 @@ def study(tmp_path):
 def test_every_table_and_figure_is_a_target():
     expected = [f"table{n}" for n in range(1, 12)]
     expected += [f"figure{n}" for n in (1, 2, 4, 5, 6, 7)]
-    assert set(TARGETS) == {*expected, "autoattack", "claims"}
+    beyond = {"autoattack", "recipe", "generalisation"}
+    beyond |= {"overfitting", "probabilistic"}
+    assert set(TARGETS) == {*expected, *beyond, "claims"}
     assert reproduction.choose(["all"]) == list(TARGETS)
     assert list(TARGETS)[-1] == "claims"
     with pytest.raises(ValueError, match="drawing"):
@@ -87,6 +89,8 @@ def test_every_run_has_its_flags_at_every_scale(scale, study):
         if name.startswith("rice"):
             assert config.keep_best and config.validation_examples
             assert (config.weight_decay, config.batch_size) == (5e-4, 128)
+        has_own_epochs = registry.RUNS[name].schedule is not None
+        is_overfitting = name.startswith("overfitting")
         size = {
             "paper": (
                 None,
@@ -98,11 +102,17 @@ def test_every_run_has_its_flags_at_every_scale(scale, study):
             "mini": (5000, "wrn-10-1"),
             "tiny": (512, "small_cnn"),
         }[scale]
+        if is_overfitting and scale != "tiny":
+            size = 10_000, size[1]
         assert (config.train_examples, config.network) == size
-        if scale == "mini":
+        if is_overfitting:
+            method = name.removeprefix("overfitting-")
+            assert config.epochs == 3 * made.config(method, 0).epochs
+        if scale == "mini" and not has_own_epochs:
             assert config.epochs == 8
         if scale == "small":
-            assert (config.epochs, config.batch_size) == (14, 128)
+            assert has_own_epochs or config.epochs == 14
+            assert config.batch_size == 128
             assert config.schedule == "one_cycle"
         if name.startswith("modern"):
             assert config.awp_size and config.ema_momentum and config.keep_best
@@ -186,6 +196,55 @@ def test_timed_generators_keep_the_papers_proportion():
         assert 1.8 < ratio < 2.3
 
 
+@pytest.mark.parametrize(
+    "scale, network, shape, width",
+    [
+        ("paper", "wrn-28-10", (32, 32, 3), 1.0),
+        ("small", "wrn-10-1", (32, 32, 3), 0.0625),
+        ("mini", "wrn-10-1", (32, 32, 3), 0.0625),
+        ("tiny", "small_cnn", (8, 8, 1), 0.125),
+    ],
+)
+def test_trainings_that_are_compared_cost_the_same(
+    scale, network, shape, width, study
+):
+    """The multiplications of all passes of a training, from the networks."""
+    from adt_tf import networks
+    from benchmarks.measuring import multiplications
+
+    made = study(scale)
+    classifier, explicit, implicit, posterior = map(
+        multiplications,
+        (
+            networks.get(network, input_shape=shape),
+            networks.explicit_generator(shape, width_factor=width),
+            networks.implicit_generator(shape, width_factor=width),
+            networks.posterior(shape, width_factor=width),
+        ),
+    )
+    cost = {
+        "FGSM-RS": 5 * classifier,
+        "PGD": 17 * classifier,
+        "EXP-AM": 7 * classifier + 3 * explicit,
+        "IMP-AM": 7 * classifier + 3 * implicit + 3 * posterior,
+    }
+    total = cost["PGD"] * made.config("at_pgd", 0).epochs
+    for label, run in registry.EQUAL_COST.items():
+        config = made.config(run, 0)
+        assert (config.network, config.width_factor or width) == (
+            network,
+            width,
+        )
+        # A whole number of epochs cannot be nearer.
+        assert abs(cost[label] * config.epochs - total) <= cost[label] / 2
+
+
+def test_parts_of_the_recipe_are_the_recipes():
+    lines = (ROOT / "flags/recipes/modern.flags").read_text().splitlines()
+    for flags in registry.RECIPE_PARTS.values():
+        assert set(flags) <= set(lines)
+
+
 def test_figure1_is_about_the_distribution_of_training(study, monkeypatch):
     """T = 7 and k = 5, not the attack's 20 and 10; said, and kept apart."""
     made, rows = study(), TARGETS["figure1"].rows
@@ -241,7 +300,7 @@ def fake_evaluation(made, run, seed, protocol, shares):
         outcomes,
         {name: name for name in shares if name != "natural"},
         seed,
-        True,
+        made.scale.protocols[protocol].independent,
         {},
     )
     path = attack_runs.path(made, run, seed, protocol)
@@ -291,6 +350,113 @@ def test_table_shows_ours_and_theirs(study):
     values = json.loads((made.output / "table6.json").read_text())
     assert values["compared"][0]["p_value"] == pytest.approx(2 * 0.5**50)
     assert values["accuracy"]["AT-PGD"][0]["PGD-20"]["value"] == 45.0
+
+
+def fake_generalisation(made, leads):
+    """Evaluates all rows, some standing more often under every attack."""
+    for label, run in TARGETS["generalisation"].rows.items():
+        for seed in made.seeds:
+            share = 0.4 + leads.get(label, 0) + 0.01 * seed
+            for protocol, names in {
+                "generalisation": ("FGSM", "PGD", "EXP", "IMP", "CW", "SQ"),
+                "spsa": ("SPSA-256",),
+                "autoattack": ("APGD-CE", "APGD-T", "FAB-T", "Square"),
+            }.items():
+                shares = {"natural": 0.8, **dict.fromkeys(names, share)}
+                fake_evaluation(made, run, seed, protocol, shares)
+
+
+@pytest.mark.parametrize(
+    "seeds, cell, gap, over",
+    [
+        ((0,), r"40\.0 ± 3\.\d", r"\+5\.0 \[\+3\.\d, \+6\.\d\]", "the images"),
+        ((0, 1, 2), r"41\.0 ± 1\.0", r"\+5\.0 \[\+5\.0, \+5\.0\]", "3 seeds"),
+    ],
+)
+def test_generalisation_is_a_matrix(seeds, cell, gap, over, study):
+    made = study("mini", seeds=seeds)
+    fake_generalisation(made, {"EXP-AM": 0.05})
+    matrix.write(made, "generalisation", TARGETS["generalisation"])
+    path = made.file("generalisation.md")
+    text = path.read_text()
+    assert path.with_suffix(".png").is_file()
+    (row,) = re.findall(r"(?m)^\| PGD \| (80.*) \|$", text)
+    cells = row.split(" | ")
+    assert len(cells) == 9 and cells[2].startswith("**")
+    assert all(re.fullmatch(rf"\**{cell}\**", one) for one in cells[1:])
+    (row,) = re.findall(r"(?m)^\| EXP-AM - PGD \| (.*) \|$", text)
+    cells = row.split(" | ")
+    assert cells[0] == "+0.0 [+0.0, +0.0]"
+    assert all(re.fullmatch(gap, one) for one in cells[1:])
+    assert over in text and "| FGSM-RS | 27 | 2106 | unknown |" in text
+    assert "spsa-256 on the first 200 test images" in text
+
+
+def test_generalisation_shows_the_rows_that_are_there(study):
+    made = study("mini", rows=("at_pgd",))
+    fake_generalisation(made, {})
+    attack_runs.path(made, "equal_cost-fgsm_rs", 0, "spsa").unlink()
+    matrix.write(made, "generalisation", TARGETS["generalisation"])
+    text = (made.output / "generalisation.md").read_text()
+    assert "| PGD |" in text and "| FGSM-RS |" not in text
+    assert "--rows=at_pgd,equal_cost-adt_exp_am,equal_cost-adt_imp_am" in text
+
+
+def test_overfitting_is_the_fall_after_the_best_epoch(study):
+    """The best of three epochs is the second; it falls by 10 of 50 images."""
+    made = study(flags=("--epochs=3",))
+    target = TARGETS["overfitting"]
+    right = np.arange(50) < np.array([[20], [30], [20]])
+    arrays = {
+        f"{run}-epoch{epoch + 1}": {
+            "train_natural": right[1],
+            "train_robust": np.arange(50) < 20 + 10 * epoch,
+            "test_natural": right[1],
+            "test_robust": right[epoch],
+        }
+        for run in target.rows.values()
+        for epoch in range(3)
+    }
+    made.output.mkdir()
+    lines, values = target.figure.draw(made, target.rows, arrays)
+    assert lines[2].startswith("| AT-PGD | 2 | 60.0 | 40.0 | +20.0 [+8.")
+    assert lines[2].endswith("| 60.0 | 80.0 | 60.0 |")
+    assert values["accuracy"]["ADT-EXP-AM"]["test_robust"] == [0.4, 0.6, 0.4]
+    assert (made.output / "overfitting.png").is_file()
+    names = [m.name for m in target.figure.measurements(made, target.rows)]
+    assert names == list(arrays)
+
+
+def test_probabilistic_curves_are_compared_image_by_image(study, monkeypatch):
+    made, target = study(), TARGETS["probabilistic"]
+    count = 100
+
+    def report(_, run, seed):
+        fails = 40 if run == "adt_exp" else 50
+        failures = np.where(np.arange(count) < fails, 64, 0)
+        outcomes = {"natural": np.ones(count, np.int8)}
+        outcomes["uniform"] = (failures == 0).astype(np.int8)
+        outcomes["PGD-20"] = np.zeros(count, np.int8)
+        names = {"uniform": "", "PGD-20": ""}
+        seconds = {"uniform": 3.0, "PGD-20": 4.0}
+        return evaluation.ProbabilisticReport(
+            evaluation.Report(outcomes, names, 0, True, seconds),
+            {"uniform": failures},
+            {"uniform": np.full(count, 128)},
+            max_samples=128,
+        )
+
+    monkeypatch.setattr(attack_runs, "probabilistic_report", report)
+    made.output.mkdir()
+    lines, values = target.figure.draw(made, target.rows, {})
+    text = "\n".join(lines)
+    assert re.search(r"\| AT-PGD, uniform \| 50.0 \[.* \| 3 \|", text)
+    assert "| AT-PGD, PR(0) with PGD-20 | 0.0 [0.0, 3.7] |  |  |  | 4 |" in text
+    assert re.search(r"\| ADT-EXP - AT-PGD, uniform \| \+10.0 \[\+4", text)
+    assert "| ADT-EXP-AM - AT-PGD, uniform | +0.0 [+0.0, +0.0] |" in text
+    assert "?50.0" in text and "--max_samples=128" in text
+    assert values["robust_accuracy"]["Standard"] == 0.0
+    assert (made.output / "probabilistic.png").is_file()
 
 
 def test_trades_is_attacked_with_the_epsilon_of_table_10(study):

@@ -1,15 +1,15 @@
-"""Models that others have released, measured as the paper measures them.
+"""Measures models that others have released, as the paper measures them.
 
     adt-reproduce --target=table1 --scale=paper --released=DIR
 
-DIR holds what a user has of these files, in any form that
-`adt_tf.load_classifier` takes and tells the architecture of:
+DIR holds one or more of these files, in any format whose architecture
+`adt_tf.load_classifier` recognises:
 
 - at_pgd_plus.*: the model of Madry et al., the paper's AT-PGD with a dagger;
 - adt_exp.*, adt_exp_am.*, adt_imp_am.*: the models of the paper's authors.
 
-Each is attacked by the paper's protocol and by AutoAttack. The evaluations lie
-in OUTPUT/released, and are made anew if a file is another one.
+The paper's protocol and AutoAttack attack each model. The evaluations are in
+OUTPUT/released; a file that has changed is evaluated again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from adt_tf.runs import (
 )
 from adt_tf.runs.config import Config
 
-#: From the rows of Table 1 to the names of the files, without their endings.
+#: Mapping from the rows of Table 1 to the file names without their endings.
 FILES = {
     "AT-PGD+": "at_pgd_plus",
     "ADT-EXP": "adt_exp",
@@ -41,10 +41,10 @@ PROTOCOLS = ("paper", "autoattack")
 
 
 def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
-    """Returns the files that are there, by their rows.
+    """Returns the files of a directory by their rows.
 
     Args:
-        folder: Directory of the files, or None for none.
+        folder: Directory of the files; None gives an empty mapping.
     """
     if folder is None:
         return {}
@@ -69,14 +69,14 @@ def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
 
 
 def attacks_of(study: Study, protocol: str) -> list[str]:
-    """Returns the attacks of a protocol at the scale of a study."""
+    """Returns the attacks of a protocol at the study's scale."""
     if protocol in study.scale.protocols:
         return list(study.scale.protocols[protocol].attacks.values())
     return protocols.attacks_of(protocol)
 
 
 def is_evaluated(study: Study, file: pathlib.Path, protocol: str) -> bool:
-    """Tells whether a file has been measured as the scale asks."""
+    """Tells whether a file has been evaluated with the scale's settings."""
     path = _path(study, file, protocol)
     return path.is_file() and evaluation_settings.is_current(
         evaluation_files.read(path), _settings(study, file, protocol)
@@ -91,7 +91,7 @@ def report(
 
 
 def evaluate(study: Study, file: pathlib.Path, protocol: str) -> None:
-    """Attacks a released model; goes on if interrupted."""
+    """Attacks a released model; continues an interrupted evaluation."""
     config, settings = _config(study), _settings(study, file, protocol)
     test = study.test_data("at_pgd", 0, settings["test_examples"])
     classifier = inputs.load_classifier(file, like=test)
@@ -122,7 +122,7 @@ def evaluate(study: Study, file: pathlib.Path, protocol: str) -> None:
 
 
 def command(study: Study, file: pathlib.Path, protocol: str) -> str:
-    """Returns the command that measures the same."""
+    """Returns the command of adt-evaluate that measures the same."""
     config, settings = _config(study), _settings(study, file, protocol)
     words = [
         f"adt-evaluate --model={file} --dataset={config.dataset}",
@@ -145,7 +145,7 @@ def _path(study: Study, file: pathlib.Path, protocol: str) -> pathlib.Path:
 
 
 def _config(study: Study) -> Config:
-    """Returns the configuration whose data and epsilon Table 1 has."""
+    """Returns the configuration with the data and epsilon of Table 1."""
     return study.config("at_pgd", 0)
 
 
