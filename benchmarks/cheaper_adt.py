@@ -250,15 +250,15 @@ def compare(runs: Runs, name: str) -> list[str]:
     import numpy as np
 
     pilot = runs.differences(name, PILOT.value).mean(axis=1)
-    needed = seeds_needed(pilot, MARGIN.value)
+    num_needed = seeds_needed(pilot, MARGIN.value)
     print(
         f"{name}: the differences of {PILOT.value} pilot seeds have the "
         f"deviation {np.std(pilot, ddof=1):.2f} points, so a margin of "
-        f"{MARGIN.value:g} needs {needed} seeds.",
+        f"{MARGIN.value:g} needs {num_needed} seeds.",
         flush=True,
     )
-    can_be_told = needed <= MOST.value
-    num_seeds = needed if can_be_told else PILOT.value
+    can_be_told = num_needed <= MOST.value
+    num_seeds = num_needed if can_be_told else PILOT.value
     gaps = runs.differences(name, num_seeds)
     mean, half = gaps.mean(), half_width(pilot, num_seeds)
     # One observation an image: its mean difference over the seeds.
@@ -278,7 +278,7 @@ def compare(runs: Runs, name: str) -> list[str]:
         name,
         str(SETTINGS[name].cost),
         f"{np.median(seconds):.2f}",
-        str(needed),
+        str(num_needed),
         str(num_seeds),
         f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]",
         f"{over_images:.2f}",

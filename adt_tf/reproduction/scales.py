@@ -113,7 +113,7 @@ def _protocols(
             None leaves the attack out.
         max_samples: Largest number of samples of an image.
     """
-    described = {
+    all_protocols = {
         name: Protocol(
             {
                 attack: replacements.get(attack, attack)
@@ -133,16 +133,16 @@ def _protocols(
             "probabilistic",
         )
     }
-    described["spsa"] = dataclasses.replace(
-        described["spsa"], test_examples=costly_examples
+    all_protocols["spsa"] = dataclasses.replace(
+        all_protocols["spsa"], test_examples=costly_examples
     )
-    described["probabilistic"] = dataclasses.replace(
-        described["probabilistic"],
+    all_protocols["probabilistic"] = dataclasses.replace(
+        all_protocols["probabilistic"],
         test_examples=costly_examples,
         distributions=_distributions("probabilistic"),
         max_samples=max_samples,
     )
-    return described
+    return all_protocols
 
 
 def _distributions(protocol: str) -> tuple[str, ...]:

@@ -55,10 +55,10 @@ def run(attack, network, images, labels, *, details, options) -> tuple:
     attacked are returned.
     """
     robust = (predict(network, images) == labels).numpy()
-    attacked, largest = np.flatnonzero(robust), 0.0
+    correct_rows, largest = np.flatnonzero(robust), 0.0
     end = time.perf_counter() + 60 * options.minutes
-    for start in range(0, len(attacked), options.batch_size):
-        rows = attacked[start : start + options.batch_size]
+    for start in range(0, len(correct_rows), options.batch_size):
+        rows = correct_rows[start : start + options.batch_size]
         if time.perf_counter() > end:
             return robust[: rows[0]], largest
         x, y = images[rows], labels[rows]

@@ -78,7 +78,7 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
         # The classifier gets a transposed view of NHWC: elementwise work runs
         # on contiguous memory, and nothing is copied.
         x = x.permute(0, 2, 3, 1).contiguous()
-        repeated = y.repeat(at_once)
+        labels = y.repeat(at_once)
         mu = torch.zeros_like(x, requires_grad=True)
         rho = torch.zeros_like(x, requires_grad=True)
         inner = torch.optim.Adam([mu, rho], lr=0.3, betas=(0.0, 0.0))
@@ -91,7 +91,7 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
                     x_adv = perturb(x, direction, settings.epsilon)
                     loss = F.cross_entropy(
                         classifier(_channels_first(x_adv)),
-                        repeated,
+                        labels,
                         reduction="sum",
                     )
                     value = loss + settings.entropy_weight * entropy
@@ -163,11 +163,11 @@ def _conditioning(classifier, x, y, epsilon):
         second = _input_gradient(
             classifier, perturb(x, first.sign(), epsilon), y
         )
-    scaled = [
+    normalized_gradients = [
         g / g.abs().mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-12)
         for g in (first, second)
     ]
-    conditioning = torch.cat([x, *scaled], dim=1)
+    conditioning = torch.cat([x, *normalized_gradients], dim=1)
     return conditioning.contiguous(memory_format=CHANNELS_LAST)
 
 

@@ -89,8 +89,10 @@ def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
     ]
     candidates = [build(fields | choice, images, labels) for choice in choices]
     index = answering.fastest(candidates)
-    requested = {n: fields[n] for n in ("samples", "compile") if n in fields}
-    return candidates[index], requested | choices[index], len(images)
+    requested_choices = {
+        n: fields[n] for n in ("samples", "compile") if n in fields
+    }
+    return candidates[index], requested_choices | choices[index], len(images)
 
 
 def _data(fields):

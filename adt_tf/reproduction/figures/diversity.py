@@ -107,15 +107,15 @@ def draw(
         ],
     )
     compared_attacks = _attacks(study, rows)
-    pgd, learned = compared_attacks[PGD], compared_attacks[SAMPLES]
+    pgd, exp = compared_attacks[PGD], compared_attacks[SAMPLES]
     lines += [
         "",
         "Fool: the share of perturbations that are misclassified, of the "
         f"{results.right.sum()} images that are classified correctly without "
         "perturbation.",
         "ADT-EXP's distributions are those of its training: T = "
-        f"{learned.num_steps} steps, k = {learned.num_samples} samples a step, "
-        f"lambda = {learned.entropy_weight:g}. By Eq. 11 the entropy is a sum "
+        f"{exp.num_steps} steps, k = {exp.num_samples} samples a step, "
+        f"lambda = {exp.entropy_weight:g}. By Eq. 11 the entropy is a sum "
         "over the pixel values; otherwise it is their mean, as in the paper's "
         "code. The Gaussian's entropy is taken before tanh, and summed. "
         f"PGD takes {pgd.num_steps} steps.",
