@@ -56,7 +56,7 @@ def classifier_of(run: str, seed: str, search_precision: str):
     return workdir.load_classifier(), config
 
 
-def standing(classifier, test, config) -> dict:
+def verdicts_of(classifier, test, config) -> dict:
     """Returns which examples withstand all attacks, by their precision."""
     import numpy as np
 
@@ -90,7 +90,7 @@ def measure(run: str) -> list[dict]:
         for name in FORMATS:
             classifier, config = classifier_of(run, seed, name)
             test = inputs.load_data(config, "test", EXAMPLES.value)
-            verdicts = standing(classifier, test, config)
+            verdicts = verdicts_of(classifier, test, config)
             one, other = verdicts["float32"], verdicts["bfloat16"]
             shares[name] = one.mean()
             by_attack.append(500 * (other.mean() - one.mean()))

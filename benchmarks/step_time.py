@@ -4,7 +4,7 @@ python benchmarks/step_time.py
 
 The gradients alone are T compiled input gradients of k * batch images and one
 compiled weight gradient of the batch, on the same network. The peak speed is
-that of a large matrix product; the inner loop's share of it counts the
+the speed of a large matrix product; the inner loop's share of it counts the
 multiplications of the convolutions, forward and backward to the input. The
 inner loop is also timed without splitting the batch into halves. Writes
 build/bench/step_time.json.
@@ -158,7 +158,7 @@ def measure(
     if before:
         rows.append(
             measuring.ratio_row(
-                f"adt_exp step over that of {before}, {case}",
+                f"adt_exp step over the step of {before}, {case}",
                 times,
                 "step",
                 "before",

@@ -11,7 +11,7 @@ import gc
 import pathlib
 from typing import Any
 
-from adt_tf import evaluation
+from adt_tf import data, evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import (
@@ -101,37 +101,69 @@ def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
     """Attacks a trained run; continues an interrupted evaluation."""
     if is_evaluated(study, run, seed, protocol):
         return
-    scale = study.scale
-    rules = scale.protocols[protocol]
     config = _config(study, run, seed)
     settings = settings_of(study, run, seed, protocol)
-    test = study.test_data(run, seed, settings["test_examples"])
-    ball, width = inputs.threat_model(config), scale.attack_width_factor
-    sampling = {}
-    if rules.distributions:
-        sampling = {
-            "distributions": evaluation_job.build_distributions(
-                rules.distributions, ball, test, width_factor=width
-            ),
-            "max_samples": rules.max_samples,
-        }
-    evaluation_job.assess_experiment(
+    assess(
+        study,
         config,
         study.classifier(run, seed),
-        test,
-        evaluation_job.build_attacks(
-            settings["attack_names"], ball, test, width_factor=width
-        ),
+        study.test_data(run, seed, settings["test_examples"]),
+        settings,
         path(study, run, seed, protocol),
-        attack_epochs=scale.attack_epochs,
         details={
             "command": command(study, run, seed, protocol),
             "protocol": protocol,
             "method": config.method,
             "network": config.network,
-            **settings,
         },
-        independent=rules.independent,
+    )
+
+
+def assess(
+    study: Study,
+    config: Config,
+    classifier: Any,
+    test: data.ImageData,
+    settings: dict[str, Any],
+    output: pathlib.Path,
+    *,
+    details: dict[str, Any],
+) -> None:
+    """Attacks a classifier and writes the evaluation.
+
+    Args:
+        study: Study whose scale decides the training of attacking generators.
+        config: Configuration with the data and epsilon of the attacks.
+        classifier: Classifier to attack.
+        test: Test examples.
+        settings: Settings of `evaluation_settings.describe`.
+        output: Path of the JSON file.
+        details: Further values for the file.
+    """
+    ball = inputs.threat_model(config)
+    context = {
+        "classifier": classifier,
+        "width_factor": study.scale.attack_width_factor,
+    }
+    sampling = {}
+    if settings.get("distributions"):
+        sampling = {
+            "distributions": evaluation_job.build_distributions(
+                settings["distributions"], ball, test, **context
+            ),
+            "max_samples": settings["max_samples"],
+        }
+    evaluation_job.assess_experiment(
+        config,
+        classifier,
+        test,
+        evaluation_job.build_attacks(
+            settings["attack_names"], ball, test, **context
+        ),
+        output,
+        attack_epochs=study.scale.attack_epochs,
+        details={**details, **settings},
+        independent=settings["independent"],
         **sampling,
     )
     gc.collect()
@@ -147,6 +179,6 @@ def _config(study: Study, run: str, seed: int) -> Config:
 
 
 def _attack_epsilon(study: Study, run: str) -> float | None:
-    """Returns the attacks' epsilon, or None if it is that of training."""
+    """Returns the attacks' epsilon, or None for the epsilon of training."""
     is_smaller = study.scale.folder is not None
     return None if is_smaller else registry.RUNS[run].attack_epsilon

@@ -5,7 +5,7 @@
 
 costs.json in the study's directory keeps the costs of finished runs, and of the
 steps that were timed for a plan. An estimate is a number of steps, or of
-gradients of one image, times such a cost.
+gradients of one image, times this cost.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Book:
             is requested.
     """
 
-    def __init__(self, output: str | pathlib.Path, *, measure: bool = False):
+    def __init__(
+        self, output: str | pathlib.Path, *, measure: bool = False
+    ) -> None:
         self._path = pathlib.Path(output) / "costs.json"
         self._measure = measure
         self._values = {"steps": {}, "gradients": {}}

@@ -14,16 +14,15 @@ OUTPUT/released; a file that has changed is evaluated again.
 
 from __future__ import annotations
 
-import gc
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from adt_tf import evaluation, files
+from adt_tf.reproduction import attack_runs
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import (
     evaluation_files,
-    evaluation_job,
     evaluation_settings,
     inputs,
     protocols,
@@ -94,31 +93,20 @@ def evaluate(study: Study, file: pathlib.Path, protocol: str) -> None:
     """Attacks a released model; continues an interrupted evaluation."""
     config, settings = _config(study), _settings(study, file, protocol)
     test = study.test_data("at_pgd", 0, settings["test_examples"])
-    classifier = inputs.load_classifier(file, like=test)
-    attacks = evaluation_job.build_attacks(
-        settings["attack_names"],
-        inputs.threat_model(config),
-        test,
-        classifier=classifier,
-        width_factor=study.scale.attack_width_factor,
-    )
-    evaluation_job.assess_experiment(
+    attack_runs.assess(
+        study,
         config,
-        classifier,
+        inputs.load_classifier(file, like=test),
         test,
-        attacks,
+        settings,
         _path(study, file, protocol),
-        attack_epochs=study.scale.attack_epochs,
         details={
             "command": command(study, file, protocol),
             "protocol": protocol,
             "method": f"{file.name}, released",
             "network": None,
-            **settings,
         },
-        independent=settings["independent"],
     )
-    gc.collect()
 
 
 def command(study: Study, file: pathlib.Path, protocol: str) -> str:

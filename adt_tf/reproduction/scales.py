@@ -56,7 +56,7 @@ class Scale:
         schedules: Flags of the runs that train for another number of epochs
             than the rest: under the name of a method those that make its
             training cost as much as AT-PGD's (see `tables.matrix`), under
-            "overfitting" those of three times the epochs.
+            "overfitting" those that train for three times the epochs.
         validation_examples: Number of held-out images of the runs that keep
             the best epoch.
         protocols: Protocols by name.

@@ -48,7 +48,7 @@ class Study:
     rows: tuple[str, ...] | None = None
     released: pathlib.Path | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         unknown = [run for run in self.rows or () if run not in registry.RUNS]
         if unknown:
             raise ValueError(

@@ -73,7 +73,7 @@ class Epochs:
         seed: Seed of the run.
     """
 
-    def __init__(self, study: Study, run: str, seed: int):
+    def __init__(self, study: Study, run: str, seed: int) -> None:
         self._experiment = _experiment(study, run, seed)
         self._folder = Workdir(study.workdir(run, seed)).checkpoints
         self._steps = data.steps_per_epoch(

@@ -113,7 +113,7 @@ def draw(
         "Fool: the share of perturbations that are misclassified, of the "
         f"{results.right.sum()} images that are classified correctly without "
         "perturbation.",
-        "ADT-EXP's distributions are those of its training: T = "
+        "ADT-EXP finds its distributions as in training: T = "
         f"{exp.num_steps} steps, k = {exp.num_samples} samples a step, "
         f"lambda = {exp.entropy_weight:g}. By Eq. 11 the entropy is a sum "
         "over the pixel values; otherwise it is their mean, as in the paper's "

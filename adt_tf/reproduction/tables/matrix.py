@@ -202,9 +202,12 @@ def _costs(study: Study, rows: Mapping[str, str]) -> list[str]:
         cost = book.step(config)
         seconds = costs.duration(steps * cost.seconds) if cost else "unknown"
         body.append([label, str(config.epochs), str(steps), seconds])
-    return documents.markdown_table(
+    lines = documents.markdown_table(
         ["trained on", "epochs", "steps", "training time here"], body
     )
+    if any(flag.startswith("--epochs") for flag in study.flags):
+        lines += ["", "Because of --epochs the costs are NOT equal here."]
+    return lines
 
 
 def _gaps(verdicts: _Verdicts) -> dict[str, dict[str, Difference]]:
@@ -299,7 +302,7 @@ def _draw_matrix(verdicts: _Verdicts, path: str | os.PathLike) -> None:
     axes.set(
         xlabel="attacked with",
         ylabel="trained on",
-        title="Accuracy (%) under attacks that a model was not trained on",
+        title="Accuracy (%) of models trained on different attacks",
     )
     plots.note(figure, "Framed: the attack that the model was trained on.")
     plots.save(figure, path)
