@@ -1,14 +1,15 @@
-"""AutoAttack's processor time, here and in torchattacks, on one classifier.
+"""Compares AutoAttack's processor time with torchattacks' on one classifier.
 
     python benchmarks/peers/export_weights.py --workdir=build/mini/at_pgd \\
       --examples=200 --output=build/peers/mini-at_pgd.npz
     python benchmarks/autoattack_speed.py --workdir=build/mini/at_pgd \\
       --weights=build/peers/mini-at_pgd.npz
 
-Both attack the images in the file of weights, which are the first of the run's
-test set, with the standard ensemble. Writes build/bench/autoattack_speed.json:
-the ratio of processor seconds, which other work on the machine disturbs less
-than the clock, and how many images more stand here. Ours counts its tracing.
+Both run the standard version on the images in the file of weights, the first
+images of the run's test set. Writes build/bench/autoattack_speed.json: the
+ratio of processor seconds, which depends less on other work of the machine than
+the clock does, and how many more images withstand our attack. Our time includes
+tracing.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ WORKDIR = flags.DEFINE_string(
 WEIGHTS = flags.DEFINE_string(
     "weights", None, "File of export_weights.py.", required=True
 )
-ROUNDS = flags.DEFINE_integer("rounds", 1, "Rounds of both, in turns.")
+ROUNDS = flags.DEFINE_integer("rounds", 1, "Number of rounds.")
 
 
 def main(_) -> None:
-    """Runs both in turns."""
+    """Runs both attacks in turns."""
     import numpy as np
 
     import adt_tf
@@ -75,7 +76,7 @@ def main(_) -> None:
                 aim="<= 0.6",
             ),
             measuring.value_row(
-                f"AutoAttack, left standing more than by torchattacks, {case}",
+                f"AutoAttack, more images withstand than torchattacks', {case}",
                 more,
                 "images",
                 aim="<= 1",

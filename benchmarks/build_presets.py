@@ -3,9 +3,9 @@
     python benchmarks/build_presets.py                 # make presets
     python benchmarks/build_presets.py --only=trades --runs=build/presets
 
-Each is a run of flags/digits in build/presets, measured by adt-evaluate with
-the protocols autoattack and quick, and by adt-lint; what is there already is
-not made again. Its directory in adt_tf/serving/zoo is then written anew.
+A preset is a run of flags/digits in build/presets, evaluated with the protocols
+autoattack and quick, and checked by adt-lint. Existing results are used again.
+The directory of the preset in adt_tf/serving/zoo is then written again.
 """
 
 import argparse
@@ -28,22 +28,22 @@ METHODS = {
     "adt_exp_am": "ADT-EXP-AM",
     "adt_imp_am": "ADT-IMP-AM",
 }
-# Of how many test images the perturbations are kept.
+# Number of test images whose perturbations the preset holds.
 NUM_KEPT = 100
 
 
 def run(command: str, *arguments: str) -> None:
-    """Runs a command from the checkout."""
+    """Runs a script of the checkout."""
     script = ROOT / "scripts" / f"{command}.py"
     subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=ROOT,
-        check=command != "lint",  # a finding is a result too
+        check=command != "lint",  # It exits with 1 if a check fails.
     )
 
 
 def measure(method: str, workdir: pathlib.Path) -> None:
-    """Makes what is missing of a run and of its measurements."""
+    """Trains and evaluates a run, as far as results are missing."""
     where = f"--workdir={workdir}"
     if not (workdir / "classifier.keras").exists():
         run("train", f"--flagfile=flags/digits/{method}.flags", where)
@@ -56,7 +56,7 @@ def measure(method: str, workdir: pathlib.Path) -> None:
 
 
 def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
-    """Writes a preset from a measured run."""
+    """Writes a preset from an evaluated run."""
     from adt_tf import checks, data, threat_models
     from adt_tf.json_files import write_json
     from adt_tf.runs import evaluation_files
@@ -71,13 +71,13 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
         x_adv = arrays["x_adv"]
     shutil.rmtree(folder, ignore_errors=True)
     preset_models.save_to_preset(classifier, folder)
-    kept = slice(NUM_KEPT)
+    first_images = slice(NUM_KEPT)
     replay.write_adversarial(
         folder / preset_files.ADVERSARIAL,
         classifier,
-        images[kept],
-        labels[kept],
-        x_adv[kept],
+        images[first_images],
+        labels[first_images],
+        x_adv[first_images],
         threat_models.Linf(auto["epsilon"]),
     )
     results = {
@@ -95,7 +95,9 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
             "epsilon": auto["epsilon"],
             "num_examples": auto["num_examples"],
             "results": results,
-            "examples_sha256": checks.digest(images[kept], labels[kept]),
+            "examples_sha256": checks.digest(
+                images[first_images], labels[first_images]
+            ),
         },
     )
     (folder / preset_files.CARD).write_text(
@@ -103,9 +105,12 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
     )
     result = replay.replay(folder)
     print(f"{folder.name}: {result}", flush=True)
-    robust = auto["report"].robust[kept]
+    robust = auto["report"].robust[first_images]
     if not result.agrees or not np.array_equal(result.standing, robust):
-        sys.exit(f"error: the verdicts of {folder.name} are not AutoAttack's.")
+        sys.exit(
+            f"error: the replayed verdicts of {folder.name} differ from "
+            "AutoAttack's."
+        )
 
 
 def share(report, name: str) -> dict[str, float]:
@@ -116,7 +121,7 @@ def share(report, name: str) -> dict[str, float]:
 
 
 def card(method, workdir, name, results, auto, labels) -> str:
-    """Returns the text of a card."""
+    """Returns the text of the model card."""
     flags = [
         line
         for line in (workdir / "flags.txt").read_text().splitlines()
@@ -142,7 +147,7 @@ def card(method, workdir, name, results, auto, labels) -> str:
         for finding in lint["findings"]
         if finding["status"] != "pass"
     )
-    passed = sum(f["status"] == "pass" for f in lint["findings"])
+    num_passed = sum(f["status"] == "pass" for f in lint["findings"])
     return f"""---
 license: apache-2.0
 library_name: keras
@@ -179,7 +184,7 @@ AutoAttack is adt_tf's: APGD-CE, APGD-T, FAB-T and Square in turn. By class:
 {classes}
 
 Lint: {"passed" if lint["ok"] else "failed"};
-{passed} of {len(lint["findings"])} checks pass.{findings}
+{num_passed} of {len(lint["findings"])} checks pass.{findings}
 
 `adversarial.npz` has a perturbation of each of the first {NUM_KEPT} test
 images, without the images: the first by which AutoAttack misled the
@@ -207,7 +212,7 @@ Licence of the weights: Apache-2.0.
 
 
 def main() -> None:
-    """Builds what is asked for."""
+    """Builds the selected presets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(METHODS))
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Puts the benchmarks' rows into one table and into build/bench.json.
+"""Collects the rows of all benchmarks in one table and in build/bench.json.
 
 python benchmarks/collect.py
 """
@@ -11,7 +11,7 @@ import measuring
 
 
 def main() -> None:
-    """Reads build/bench/*.json; what has no rows of ratios is left out."""
+    """Reads build/bench/*.json, and skips entries that are not ratios."""
     rows = []
     for path in sorted(measuring.OUTPUT.glob("*.json")):
         content = json.loads(path.read_text())

@@ -1,11 +1,11 @@
-"""The share of a training step that waits for images from the disk.
+"""Measures the share of a training step that waits for images on the disk.
 
     python benchmarks/data_wait.py [STEPS]
 
 MobileNetV2 at 224x224, --method=standard, batches of 32, JPEG files of 500x375,
-decoded on the cores that train. "in the step" reads the batch when the step
-asks for it; "read ahead" is `adt_tf.data.train_pipeline`. A profile says where
-the time of reading an image goes.
+which are decoded on the cores that train. "in the step" reads a batch when the
+step requests it; "read ahead" is `adt_tf.data.train_pipeline`. A profile of
+reading an image follows.
 """
 
 import cProfile
@@ -28,7 +28,7 @@ BATCH = 32
 
 
 def write_photos(folder, count):
-    """Cuts parts of 375x500 out of the two photographs of scikit-learn."""
+    """Writes random crops of 375x500 of scikit-learn's two photographs."""
     generator = np.random.default_rng(0)
     photos = sklearn.datasets.load_sample_images().images
     for name, photo in zip(("temple", "flower"), photos, strict=True):
@@ -42,7 +42,7 @@ def write_photos(folder, count):
 
 
 def in_the_step(examples):
-    """Batches that are read when they are asked for, by one thread."""
+    """Yields batches that one thread reads on request."""
     step = 0
     while True:
         indices = data.batch_indices(
@@ -54,20 +54,21 @@ def in_the_step(examples):
 
 
 def measure(trainer, batches, steps):
-    """Returns the seconds of waiting and those of all, a step."""
+    """Returns the seconds of waiting and the total seconds of a step."""
     batches = iter(batches)
     for _ in range(2):
         trainer.train_on_batch(*next(batches))
     waiting, start = 0.0, time.perf_counter()
     for _ in range(steps):
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
         x, y = next(batches)
-        waiting += time.perf_counter() - asked
+        waiting += time.perf_counter() - requested_at
         trainer.train_on_batch(x, y)
     return waiting / steps, (time.perf_counter() - start) / steps
 
 
 def main(steps):
+    """Prints the waiting time of both pipelines, and the profile."""
     with tempfile.TemporaryDirectory() as folder:
         write_photos(pathlib.Path(folder), 400)
         examples = data.load(f"{folder}/", image_size=(224, 224), stream=True)
@@ -86,15 +87,15 @@ def main(steps):
         ):
             waiting, total = measure(trainer, batches, steps)
             print(
-                f"{name}: a step takes {total:.2f} s, of which it waits "
-                f"{waiting:.3f} s: {100 * waiting / total:.1f} %",
+                f"{name}: a step takes {total:.2f} s and waits {waiting:.3f} "
+                f"s, {100 * waiting / total:.1f} %",
                 flush=True,
             )
         profile = cProfile.Profile()
         start = time.process_time()
         profile.runcall(lambda: [examples.images.read(k) for k in range(200)])
-        used = (time.process_time() - start) / 200
-        print(f"reading an image takes {1000 * used:.1f} ms of a core")
+        seconds = (time.process_time() - start) / 200
+        print(f"reading an image takes {1000 * seconds:.1f} ms of a core")
         text = io.StringIO()
         pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(6)
         print(text.getvalue())

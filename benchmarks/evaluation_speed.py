@@ -1,20 +1,20 @@
-"""How fast an evaluation is: survivors only, and PGD-20 beside other libraries.
+"""Times evaluations of survivors only, and PGD-20 in several libraries.
 
     python benchmarks/evaluation_speed.py --workdir=build/mini/at_pgd
     python benchmarks/evaluation_speed.py
 
-The first times the attacks of the protocol `paper` on a trained classifier in
-three ways, interleaved: each part on the examples still standing, as
-`evaluate` runs them; each attack on all that are right when clean
-(`--independent`); and everything on everything. FeaAttack has fewer targets
-than in the protocol, which makes the ratios smaller than they are there.
+The first command times the attacks of the protocol `paper` on a trained
+classifier in three ways, interleaved: each part of an attack on the examples
+that have withstood so far, as `evaluate` runs them; each attack on all examples
+that are classified correctly (`--independent`); and all attacks on all
+examples. FeaAttack has fewer targets than in the protocol, which makes the
+ratios smaller.
 
-The second times PGD-20 on one network in Foolbox, ART and torchattacks (see
-peers/requirements.txt for their environment) and here, interleaved. Each of
-them runs twice: as its documentation has it, a PyTorch model in eval mode and
-nothing else done to it, and tuned, its weights frozen and in the faster of the
-two memory formats. Here the attack also keeps the strongest image that it
-meets, which takes two forward passes more. It writes
+The second command times PGD-20 on one network in Foolbox, ART, torchattacks
+(peers/requirements.txt) and adt_tf, interleaved. Each library runs twice: as
+documented, with a PyTorch model in eval mode, and tuned, with frozen weights
+and the faster memory format. Our attack also returns the strongest image of all
+steps, which takes two more forward passes. Writes
 build/bench/evaluation_speed.json.
 """
 
@@ -29,19 +29,17 @@ measuring.prepare_tensorflow()
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
-    "workdir", None, "A trained run, for the survivors.", flag_values=FLAGS
+    "workdir", None, "Trained run of the first command.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "examples", 256, "Examples of the survivors' run.", flag_values=FLAGS
+    "examples", 256, "Number of its examples.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "fea_targets", 4, "Targets of FeaAttack in it.", flag_values=FLAGS
+    "fea_targets", 4, "Number of targets of FeaAttack.", flag_values=FLAGS
 )
+flags.DEFINE_integer("images", 128, "Batch size of PGD-20.", flag_values=FLAGS)
 flags.DEFINE_integer(
-    "images", 128, "Images at once in PGD-20.", flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "rounds", 5, "Interleaved rounds of PGD-20.", flag_values=FLAGS
+    "rounds", 5, "Number of rounds of PGD-20.", flag_values=FLAGS
 )
 flags.DEFINE_string(
     "peer_network",
@@ -50,9 +48,9 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 define_config(FLAGS, shown=OF_EVALUATION)
-# How many times as fast as each we aim to be.
+# Aims of our images per second over each library's.
 LIBRARIES = {"foolbox": ">= 2", "art": ">= 2", "torchattacks": ">= 1.2"}
-# What is done to the PyTorch model before a library gets it.
+# Changes of the PyTorch model before a library attacks it.
 FORMS = {
     "as documented": {"frozen": False, "channels_last": False},
     "tuned": {"frozen": True},
@@ -60,7 +58,7 @@ FORMS = {
 
 
 def survivors(values) -> None:
-    """Prints what it saves to attack the survivors only."""
+    """Prints the time that attacking only the survivors saves."""
     config = config_of_run(values, values.workdir)
     import numpy as np
 
@@ -73,23 +71,23 @@ def survivors(values) -> None:
     test = inputs.load_data(config, "test", values.examples)
     x, y = data.as_arrays(test)
     names = ["fgsm", "pgd-20", "pgd-100", "mim-20", "cw-30"]
-    chosen = evaluation_job.build_attacks(
+    attacks = evaluation_job.build_attacks(
         [*names, f"fea-{values.fea_targets}"], config.epsilon, test
     )
     size = min(128, len(x))
 
     def everything():
-        for attack in chosen:
+        for attack in attacks:
             for start in range(0, len(x), size):
                 rows = np.arange(start, start + size) % len(x)
                 attack(classifier, x[rows], y[rows])
 
     def evaluated(independent):
         return adt_tf.evaluate(
-            classifier, (x, y), chosen, independent=independent, verbose=False
+            classifier, (x, y), attacks, independent=independent, verbose=False
         )
 
-    report = evaluated(False)  # traces everything once
+    report = evaluated(False)  # The first calls trace the functions.
     evaluated(True)
     work = {
         "survivors": lambda: evaluated(False),
@@ -105,10 +103,10 @@ def survivors(values) -> None:
         f"{values.workdir}: {len(x)} examples, {natural:.1f} % natural, A_rob "
         f"{100 * report.robust_accuracy:.1f} %"
     )
-    for name, taken in seconds.items():
-        ratios = np.array(taken) / seconds["survivors"]
-        told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"  {name:<12} {min(taken):6.1f} s, over survivors: {told}")
+    for name, times in seconds.items():
+        ratios = np.array(times) / seconds["survivors"]
+        text = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"  {name:<12} {min(times):6.1f} s, over survivors: {text}")
 
 
 def throughput(values) -> None:
@@ -150,7 +148,7 @@ def throughput(values) -> None:
 
 
 def main() -> None:
-    """Times the survivors of a run, or else PGD-20 beside its peers."""
+    """Times the survivors of a run or, without --workdir, PGD-20."""
     import_tensorflow()
     if FLAGS.workdir:
         survivors(FLAGS)

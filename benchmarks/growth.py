@@ -1,11 +1,11 @@
-"""How the time of an ADT-EXP step grows with k, T, the batch and the width.
+"""Measures how an ADT-EXP step's time grows with k, T, batch and width.
 
 python benchmarks/growth.py
 
-Each of the four is varied alone around WRN-10-1, T = 4, k = 4, batch 32, all
-interleaved. Beside each curve stands the straight line that it should be: the
-step's work counted in multiplications, scaled to that setting. Writes
-build/bench/growth.json and docs/images/growth.png.
+Each of the four varies alone around WRN-10-1, T = 4, k = 4, batch 32; all
+settings are interleaved. The picture shows the times and the line of
+proportional growth: the multiplications of a step, scaled to that setting.
+Writes build/bench/growth.json and docs/images/growth.png.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from absl import app, flags, logging
 
 measuring.prepare_tensorflow()
 
-ROUNDS = flags.DEFINE_integer("rounds", 3, "Interleaved rounds.")
+ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of rounds.")
 BASE = {"k": 4, "T": 4, "batch": 32, "width": 1}
 VALUES = {
     "k": [2, 4, 8],
@@ -33,7 +33,7 @@ def settings_of(axis: str, value: int) -> tuple[int, ...]:
 
 
 def step_of(k: int, num_steps: int, batch: int, width: int):
-    """Returns a training step as a piece of work, and its multiplications."""
+    """Returns a training step as a function, and its multiplications."""
     x, y = measuring.batch_of(batch)
     trainer = measuring.trainer_of(
         "adt_exp", f"wrn-10-{width}", num_samples=k, num_steps=num_steps
@@ -46,7 +46,7 @@ def step_of(k: int, num_steps: int, batch: int, width: int):
 
 
 def draw(seconds: dict, work: dict) -> None:
-    """Draws the four curves with their straight lines."""
+    """Draws the four curves with their lines of proportional growth."""
     from adt_tf.analysis import plots
 
     figure = plots.make_figure(height=3.0)
@@ -56,16 +56,16 @@ def draw(seconds: dict, work: dict) -> None:
         keys = [settings_of(axis, value) for value in values]
         base = tuple(BASE.values())
         scale = seconds[base] / work[base]
-        counted = [work[key] for key in keys]
+        multiplications = [work[key] for key in keys]
         axes.plot(
-            [w / 1e9 for w in counted],
-            [scale * w for w in counted],
+            [w / 1e9 for w in multiplications],
+            [scale * w for w in multiplications],
             color=plots.GREY,
             linestyle="--",
             label="in proportion",
         )
         axes.plot(
-            [w / 1e9 for w in counted],
+            [w / 1e9 for w in multiplications],
             [seconds[key] for key in keys],
             color=plots.COLORS[0],
             marker=plots.MARKERS[0],

@@ -1,12 +1,12 @@
-"""What attacks say of a classifier whose gradients are hidden.
+"""Attacks classifiers whose gradients are masked.
 
     python benchmarks/masked_models.py --workdir=build/digits/standard
 
-Masks a trained classifier in two ways that leave its decisions nearly as they
-are: logits times 1e4, which makes the cross-entropy underflow, and an input
-rounded to multiples of 1/16, which has no gradient. Prints the accuracy under
-PGD-20 on the cross-entropy and under each part of AutoAttack on its own, with
-the published budgets, and what `lint` finds.
+Masks a trained classifier in two ways that hardly change its predictions:
+logits times 1e4, which make the cross-entropy underflow, and an input rounded
+to multiples of 1/16, which has no gradient. Prints the accuracy under PGD-20 on
+the cross-entropy and under each attack of AutoAttack alone, with the published
+budgets, and the failed checks of `lint`.
 """
 
 from absl import flags
@@ -18,7 +18,7 @@ from adt_tf.cli.quiet_import import import_tensorflow
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("workdir", None, "A trained run.", flag_values=FLAGS)
 flags.DEFINE_integer(
-    "examples", 200, "Examples of the test set.", flag_values=FLAGS
+    "examples", 200, "Number of test examples.", flag_values=FLAGS
 )
 define_config(FLAGS, shown=OF_EVALUATION)
 
@@ -41,27 +41,27 @@ def main() -> None:
     images = keras.Input(classifier.input_shape[1:])
     rounded = keras.layers.Lambda(lambda x: tf.round(16 * x) / 16)(images)
     models = {
-        "as it is": classifier,
+        "unchanged": classifier,
         "logits times 1e4": keras.Model(images, 1e4 * classifier(images)),
         "rounded input": keras.Model(images, classifier(rounded)),
     }
-    chosen = [
+    attacks = [
         adt_tf.attacks.pgd(epsilon),
         *adt_tf.attacks.autoattack(epsilon),
     ]
-    names = ["natural", *(attack.name for attack in chosen), "A_rob"]
+    names = ["natural", *(attack.name for attack in attacks), "A_rob"]
     print("| classifier | " + " | ".join(names) + " | lint |")
     print("| --- |" + " ---: |" * len(names) + " --- |")
     for name, model in models.items():
         report = adt_tf.evaluate(
-            model, test, chosen, independent=True, verbose=False
+            model, test, attacks, independent=True, verbose=False
         )
         accuracy = [*report.accuracy.values(), report.robust_accuracy]
         cells = " | ".join(f"{100 * value:.1f}" for value in accuracy)
         findings = adt_tf.lint(model, test, epsilon=epsilon, verbose=False)
-        failed = [f.check for f in findings.findings if f.status == "fail"]
-        told = ", ".join(f"`{check}`" for check in failed) or "passes"
-        print(f"| {name} | {cells} | {told} |", flush=True)
+        checks = [f.check for f in findings.findings if f.status == "fail"]
+        text = ", ".join(f"`{check}`" for check in checks) or "passes"
+        print(f"| {name} | {cells} | {text} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What all benchmarks share: interleaved rounds, ratios, peers, tables.
+"""Shared parts of the benchmarks: interleaved rounds, ratios, peers, tables.
 
     times = interleaved({"ours": step, "theirs": Peer(...)}, rounds=7)
     rows = [ratio_row("step over theirs", times, "ours", "theirs", aim=0.9)]
     write("training_speed", rows)
 
-A ratio is taken round by round, of times measured one after the other, so
-that what else the machine does meets both sides alike; the median over the
-rounds is reported, with its quartiles as the spread.
+A ratio is taken in each round, of times measured one after the other, so that
+other work of the machine affects both sides alike. The median over the rounds
+is reported, with the quartiles as the spread.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ EPSILON = 8 / 255
 
 
 def prepare_tensorflow() -> None:
-    """Sets, before TensorFlow is imported, what the scripts set as well."""
+    """Sets the environment of the scripts; call it before importing TF."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
-    """Returns how long the work takes."""
+    """Returns the seconds that the work takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -46,16 +46,20 @@ def seconds_of(work: Callable[[], Any]) -> float:
 def interleaved(
     works: Mapping[Any, Callable[[], Any] | Peer], rounds: int
 ) -> dict[Any, list[float]]:
-    """Does each work once a round and returns its seconds in each.
+    """Does each work once a round and returns its seconds in each round.
 
     A round before the first warms up and does not count. A peer measures its
     own seconds.
+
+    Args:
+        works: Mapping from a name to a function or a peer.
+        rounds: Number of rounds.
     """
     times = {name: [] for name in works}
     for round_number in range(rounds + 1):
         for name, work in works.items():
-            peer = isinstance(work, Peer)
-            seconds = work.run() if peer else seconds_of(work)
+            is_peer = isinstance(work, Peer)
+            seconds = work.run() if is_peer else seconds_of(work)
             if round_number:
                 times[name].append(seconds)
     return times
@@ -69,7 +73,7 @@ def ratio_row(
     *,
     aim: str | None = None,
 ) -> dict[str, Any]:
-    """Returns the ratio of two works' seconds, median and quartiles."""
+    """Returns the median and quartiles of the ratio of two works' seconds."""
     import numpy as np
 
     ratios = np.array(times[numerator]) / np.array(times[denominator])
@@ -89,7 +93,7 @@ def ratio_row(
 def value_row(
     name: str, values: Sequence[float], unit: str, *, aim: str | None = None
 ) -> dict[str, Any]:
-    """Returns a figure that is no ratio, in its unit, in the same form."""
+    """Returns a row for values with a unit, in the form of `ratio_row`."""
     import numpy as np
 
     low, value, high = np.percentile(values, [25, 50, 75])
@@ -127,7 +131,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def is_reached(row: Mapping[str, Any]) -> bool | None:
-    """Says whether a row's aim, such as "<= 0.9", is reached."""
+    """Tells whether a row reaches its aim, such as "<= 0.9"."""
     if not row["aim"]:
         return None
     relation, value = row["aim"].split()
@@ -139,9 +143,12 @@ class Peer:
     """A process of benchmarks/peers/worker.py that does a piece of work.
 
     Args:
-        python: The interpreter of its environment.
-        script: Another script of benchmarks/peers with the same answers.
-        **fields: The task, as the script describes it.
+        python: Interpreter of the peer's environment.
+        script: Name of a script of benchmarks/peers that answers as worker.py.
+        **fields: Fields of the task, as the script describes them.
+
+    Attributes:
+        chosen: Choices that the process made for the task.
     """
 
     def __init__(
@@ -153,9 +160,8 @@ class Peer:
     ):
         if not python.exists():
             raise FileNotFoundError(
-                f"There is no {python.relative_to(ROOT)}: run `make "
-                "bench`, which makes it, or see the requirements in "
-                "benchmarks/peers."
+                f"{python.relative_to(ROOT)} does not exist. Run `make bench`, "
+                "which creates it, or see the requirements in benchmarks/peers."
             )
         self._process = subprocess.Popen(
             [python, ROOT / "benchmarks" / "peers" / script],
@@ -170,7 +176,7 @@ class Peer:
         return float(self.answer()["seconds"])
 
     def answer(self) -> dict[str, Any]:
-        """Does the work once and returns all that is said of it."""
+        """Does the work once and returns the whole answer."""
         return self._ask({"run": True})
 
     def close(self) -> None:
@@ -204,13 +210,14 @@ def trainer_of(
     search_precision: str | None = None,
     **arguments: Any,
 ) -> Any:
-    """Returns a compiled trainer whose weights hardly move.
+    """Returns a compiled trainer whose weights hardly change.
 
     Args:
         method: Name of the method.
         network: Name of the network.
-        search_precision: "auto" for what a run here is given where it says
-            nothing; None for float32, or what the method has no word for.
+        search_precision: Precision of the search: "auto" for the default of a
+            run on this CPU, None for float32. Methods without this argument
+            ignore it.
         **arguments: Arguments of the method.
     """
     import adt_tf
@@ -235,7 +242,7 @@ def trainer_of(
 def package_at(checkout: str) -> Iterator[None]:
     """Imports adt_tf from another checkout inside the block.
 
-    What is built and run once there stays of that checkout.
+    Objects that are built and run once inside the block keep its code.
     """
 
     def names():
@@ -253,7 +260,7 @@ def package_at(checkout: str) -> Iterator[None]:
 
 
 def multiplications(model: Any) -> int:
-    """Counts those of the convolutions, for one image."""
+    """Returns the multiplications of a model's convolutions for one image."""
     import keras
 
     total = 0
@@ -265,10 +272,10 @@ def multiplications(model: Any) -> int:
 
 
 def paper_width(network: str) -> float:
-    """The generator's width factor that keeps the paper's proportion.
+    """Returns the width factor that keeps the paper's ratio of networks.
 
-    There it has about twice the multiplications of WRN-28-10. They grow with
-    the square of the width.
+    The paper's generator has about twice the multiplications of WRN-28-10, and
+    they grow with the square of the width.
     """
     from adt_tf import networks
 

@@ -1,11 +1,10 @@
-"""One training step of each method over one of AT-PGD.
+"""Compares the time of each method's training step with AT-PGD's.
 
 python benchmarks/method_time.py
 
-The generator is as wide as it must be to stand to the classifier as in the
-paper, where it has about twice the multiplications of WRN-28-10. The paper's
-Figure 7 has ADT-EXP at about 5 and the amortised methods at about 0.5. Writes
-build/bench/method_time.json.
+Generator and classifier have the paper's ratio of multiplications, about two to
+one. In the paper's Figure 7 the ratio of times is about 5 for ADT-EXP and about
+0.5 for the amortised methods. Writes build/bench/method_time.json.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from absl import app, flags, logging
 measuring.prepare_tensorflow()
 
 NETWORK = flags.DEFINE_string("network", "wrn-16-4", "The classifier.")
-BATCH = flags.DEFINE_integer("batch_size", 16, "Images a step.")
-ROUNDS = flags.DEFINE_integer("rounds", 5, "Interleaved rounds.")
-METHODS = flags.DEFINE_list("methods", [], "Which methods; by default all.")
+BATCH = flags.DEFINE_integer("batch_size", 16, "Number of images of a step.")
+ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds.")
+METHODS = flags.DEFINE_list("methods", [], "Names of methods; default: all.")
 
 
 def main(_) -> None:
@@ -30,8 +29,8 @@ def main(_) -> None:
     x, y = measuring.batch_of(BATCH.value)
 
     def work(name):
-        wide = "width_factor" in methods.arguments(name)
-        arguments = {"width_factor": width} if wide else {}
+        has_generator = "width_factor" in methods.arguments(name)
+        arguments = {"width_factor": width} if has_generator else {}
         trainer = measuring.trainer_of(name, NETWORK.value, **arguments)
         return lambda: trainer.train_on_batch(x, y)
 

@@ -1,9 +1,10 @@
-"""How far apart the perturbations of one image are, on a trained classifier.
+"""Measures the distances between perturbations of one image.
 
     python benchmarks/perturbation_diversity.py --workdir=DIR --data_dir=DIR
 
-Sets PGD's restarts beside samples of ADT-EXP's distributions with three forms
-of the entropy, as Figure 1 of the paper does, on the first 100 test images.
+Compares PGD's restarts with samples of ADT-EXP's distributions for three forms
+of the entropy, as in Figure 1 of the paper, on the first 100 test images and a
+trained classifier.
 """
 
 import argparse
@@ -23,7 +24,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--workdir", required=True, help="A finished run.")
-    parser.add_argument("--data_dir", help="Where TFDS keeps its data.")
+    parser.add_argument("--data_dir", help="Prepared data of TFDS.")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--epsilon", type=float, default=8 / 255)
     options = parser.parse_args()
@@ -31,7 +32,7 @@ def main() -> None:
     classifier = Workdir(options.workdir).load_classifier()
     x, y = data.as_arrays(inputs.load_data(config, "test", 1000))
     right = np.argmax(classifier.predict(x, verbose=0), axis=-1) == y
-    print(f"{100 * right.mean():.1f} % of 1,000 test images are right")
+    print(f"{100 * right.mean():.1f} % natural accuracy, 1,000 test images")
     sources = [
         diversity.restarts(attacks.pgd(options.epsilon), "PGD, restarts")
     ]
@@ -51,10 +52,13 @@ def main() -> None:
     )
     for name in result.names:
         print(
-            f"{name}: {result.mean_distance[name]:.3f} apart, "
-            f"{100 * result.fooled[name]:.1f} % fool"
+            f"{name}: mean distance {result.mean_distance[name]:.3f}, "
+            f"{100 * result.fooled[name]:.1f} % fool the classifier"
         )
-    print(f"{result.right.sum()} of {options.images} are right when clean")
+    print(
+        f"{result.right.sum()} of {options.images} images are classified "
+        "correctly without perturbation"
+    )
 
 
 if __name__ == "__main__":

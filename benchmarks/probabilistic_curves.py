@@ -1,11 +1,12 @@
-"""Probabilistic robustness of the digits' presets, as a table.
+"""Measures the probabilistic robustness of the digits' presets.
 
     python benchmarks/probabilistic_curves.py --examples=150
 
-Standard, AT-PGD, ADT-EXP and ADT-EXP-AM on the first test images: PR(rho) from
-uniform noise to the worst case, with the time that sampling took beside that of
-the attacks. Each model's evaluation is a JSON file in the output folder, from
-which a repeated call goes on.
+Prints PR(rho) of Standard, AT-PGD, ADT-EXP and ADT-EXP-AM on the first test
+images, from uniform noise to the worst case, and the time of sampling and of
+AutoAttack. The output folder keeps a JSON file for each model; a repeated call
+continues from there. The target `probabilistic` of adt-reproduce does the same
+for trained runs at any scale.
 """
 
 import pathlib
@@ -14,13 +15,14 @@ from absl import app, flags
 
 OUTPUT = flags.DEFINE_string("output", "build/curves", "Folder of the files.")
 EXAMPLES = flags.DEFINE_integer("examples", 150, "Number of test images.")
-SAMPLES = flags.DEFINE_integer("samples", 8192, "Samples of an image, at most.")
+SAMPLES = flags.DEFINE_integer("samples", 8192, "Most samples of an image.")
 METHODS = flags.DEFINE_list(
     "methods", "standard,at_pgd,adt_exp,adt_exp_am", "Methods of the presets."
 )
 
 
-def main(_):
+def main(_) -> None:
+    """Measures each preset and prints its table."""
     import adt_tf
     from adt_tf import attacks, data, evaluation
     from adt_tf.evaluation import ProbabilisticReport
@@ -48,14 +50,17 @@ def main(_):
             )
         report = ProbabilisticReport.from_dict(read_json(path))
         seconds = report.report.seconds
-        sampled = sum(seconds[name] for name in report.failures)
-        attacked = sum(
+        sampling_seconds = sum(seconds[name] for name in report.failures)
+        attack_seconds = sum(
             value
             for name, value in seconds.items()
             if name not in ("natural", "PGD-20", *report.failures)
         )
         print(f"\n## {method}\n\n{report.to_markdown()}")
-        print(f"Sampling took {sampled:.0f} s, AutoAttack {attacked:.0f} s.")
+        print(
+            f"Sampling took {sampling_seconds:.0f} s, AutoAttack "
+            f"{attack_seconds:.0f} s."
+        )
 
 
 if __name__ == "__main__":

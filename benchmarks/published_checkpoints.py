@@ -1,16 +1,16 @@
-"""Published PyTorch checkpoints under AutoAttack, ours beside torchattacks'.
+"""Compares AutoAttack with torchattacks' on published PyTorch checkpoints.
 
     python benchmarks/published_checkpoints.py --checkpoints=DIR --data_dir=DIR
     .venv-peers/bin/python benchmarks/peers/published_checkpoints.py \
         --checkpoints=DIR
     python benchmarks/published_checkpoints.py --compare
 
-The first reads cifar10_resnet2b.pth, mnist_trades_smallcnn.pt and
+The first command reads cifar10_resnet2b.pth, mnist_trades_smallcnn.pt and
 mnist_colt_convmed.pt without torch, compares their logits with
-reference_logits.npz, and attacks the first 200 test images. It leaves images
-and verdicts in build/published for the second, which runs torchattacks on
-torch's own networks. The third prints both and the images on which they
-differ, and exits with 1 if ours leaves more than one image more standing.
+reference_logits.npz, and attacks the first 200 test images. It writes images
+and verdicts to build/published for the second command, which runs torchattacks
+on networks of torch. The third prints both and the images on which they differ,
+and exits with 1 if over one image more withstands our attack.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def parse() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoints", type=pathlib.Path)
-    parser.add_argument("--data_dir", help="Of CIFAR-10, as TFDS prepares it.")
+    parser.add_argument("--data_dir", help="CIFAR-10 as TFDS prepares it.")
     parser.add_argument("--examples", type=int, default=200)
     parser.add_argument("--only", default=",".join(EPSILONS))
     parser.add_argument("--seed", type=int, default=0)
@@ -45,7 +45,7 @@ def parse() -> argparse.Namespace:
 
 
 def test_images(name: str, options: argparse.Namespace) -> tuple:
-    """Returns the test images and labels that belong to a checkpoint."""
+    """Returns the test images and labels of a checkpoint's data set."""
     from adt_tf import data
 
     if name.startswith("cifar10"):
@@ -91,8 +91,8 @@ def attack(name: str, options: argparse.Namespace) -> None:
 
 
 def compare(names: list[str], folder: pathlib.Path) -> bool:
-    """Prints both sides; returns whether ours is as strong."""
-    strong = True
+    """Prints both results; returns whether our attack is as strong."""
+    is_as_strong = True
     print("| checkpoint | images | natural | ours | torchattacks | differ |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in names:
@@ -108,18 +108,18 @@ def compare(names: list[str], folder: pathlib.Path) -> bool:
             f"| {name} | {len(standing)} | {natural.sum()} | {standing.sum()} "
             f"| {theirs.sum()} | {', '.join(differ) or 'none'} |"
         )
-        strong &= bool(standing.sum() <= theirs.sum() + 1)
-    return strong
+        is_as_strong &= bool(standing.sum() <= theirs.sum() + 1)
+    return is_as_strong
 
 
 def main() -> None:
-    """Attacks, or compares."""
+    """Attacks the checkpoints, or compares the verdicts."""
     options = parse()
     names = options.only.split(",")
     if options.compare:
         sys.exit(0 if compare(names, options.folder) else 1)
     if options.checkpoints is None:
-        sys.exit("error: --checkpoints must name the folder of the files.")
+        sys.exit("error: --checkpoints must be the folder of the files.")
     for name in names:
         attack(name, options)
 

@@ -1,9 +1,9 @@
-"""Memory and start-up: what a step takes beside time, each in a new process.
+"""Measures memory and start-up times, each in a new process.
 
 python benchmarks/resources.py
 
-Peak memory is counted above what the process has when its networks are built,
-so that TensorFlow's own size does not hide the growth. Writes
+Peak memory is the increase over the memory of the process with its networks
+built, so that TensorFlow's own size is not counted. Writes
 build/bench/resources.json.
 """
 
@@ -20,18 +20,18 @@ from absl import app, flags
 
 measuring.prepare_tensorflow()
 
-ROUNDS = flags.DEFINE_integer("rounds", 3, "Processes of each kind.")
-TASK = flags.DEFINE_string("task", None, "Used by the script itself.")
-ARGUMENTS = flags.DEFINE_string("arguments", "{}", "Of the task, in JSON.")
+ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of processes of a kind.")
+TASK = flags.DEFINE_string("task", None, "Task of a new process (internal).")
+ARGUMENTS = flags.DEFINE_string("arguments", "{}", "Arguments of the task.")
 
 
 def megabytes() -> float:
-    """The most memory that this process has had."""
+    """Returns the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def first_steps(network: str, batch: int, **arguments) -> dict:
-    """Takes two steps: seconds of both, and memory above the networks'."""
+    """Takes two steps; returns their seconds and the increase of memory."""
     x, y = measuring.batch_of(batch)
     trainer = measuring.trainer_of("adt_exp", network, **arguments)
     before = megabytes()
@@ -47,7 +47,7 @@ def first_steps(network: str, batch: int, **arguments) -> dict:
 
 
 def first_batch() -> dict:
-    """Starts the input pipeline on as many images as CIFAR-10 has."""
+    """Returns the time to the first batch of 50,000 images."""
     import numpy as np
 
     from adt_tf import data
@@ -65,7 +65,7 @@ TASKS = {"first_steps": first_steps, "first_batch": first_batch}
 
 
 def in_new_process(task: str, **arguments) -> dict:
-    """Runs a task in a process of its own and returns its answer."""
+    """Runs a task in a new process and returns its answer."""
     command = [sys.executable, __file__, f"--task={task}"]
     command.append(f"--arguments={json.dumps(arguments)}")
     result = subprocess.run(
@@ -75,7 +75,7 @@ def in_new_process(task: str, **arguments) -> dict:
 
 
 def help_seconds() -> float:
-    """How long scripts/train.py --help takes."""
+    """Returns the seconds of scripts/train.py --help."""
     command = [sys.executable, "scripts/train.py", "--help"]
     return measuring.seconds_of(
         lambda: subprocess.run(
@@ -85,7 +85,7 @@ def help_seconds() -> float:
 
 
 def main(_) -> None:
-    """Measures, or does one task where it is asked to."""
+    """Measures all resources, or runs the task of --task."""
     if TASK.value:
         answer = TASKS[TASK.value](**json.loads(ARGUMENTS.value))
         print(json.dumps(answer))
@@ -96,19 +96,21 @@ def main(_) -> None:
         "k = 20": {"num_samples": 20},
         "k = 20, sample_chunk = 5": {"num_samples": 20, "sample_chunk": 5},
     }
-    used = {name: [] for name in memory}
+    megabytes_of = {name: [] for name in memory}
     for _ in rounds:
         for name, arguments in memory.items():
             small = {"network": "wrn-10-1", "batch": 64, "num_steps": 2}
             answer = in_new_process("first_steps", **small, **arguments)
-            used[name].append(answer["memory"])
+            megabytes_of[name].append(answer["memory"])
     starts = [
         in_new_process("first_steps", network="wrn-16-4", batch=16)
         for _ in rounds
     ]
     batches = [in_new_process("first_batch")["seconds"] for _ in rounds]
     rows = [
-        measuring.value_row("peak memory of a step, k = 5", used["k = 5"], "MB")
+        measuring.value_row(
+            "peak memory of a step, k = 5", megabytes_of["k = 5"], "MB"
+        )
     ]
     for name, aim in {
         "k = 20": None,
@@ -116,7 +118,7 @@ def main(_) -> None:
     }.items():
         row = measuring.ratio_row(
             f"peak memory of a step, {name}, over k = 5",
-            used,
+            megabytes_of,
             name,
             "k = 5",
             aim=aim,

@@ -1,17 +1,17 @@
-"""Is a search in bfloat16 as strong as one in float32? Paired verdicts.
+"""Compares searches in bfloat16 and float32 by paired verdicts.
 
     python benchmarks/search_precision.py
     python benchmarks/search_precision.py --runs=mini/at_pgd,mini/adt_exp \\
       --seeds=0 --data_dir=DIR
 
-Trains each run with each seed twice, its inner problem searched in float32 and
-in bfloat16, and attacks each of these classifiers twice, likewise. Every
-verdict is a float32 forward pass. Two figures of a run count, both in images
-of 500: how many more stand where the attack searches in bfloat16, for the
-classifier that keeps most; and how many more stand, on the mean of the seeds,
-where training searched in bfloat16, by the attack in float32. Writes
-build/bench/search_precision.json; classifiers that are there already, in
-build/search_precision, are not trained again.
+Trains each run twice with each seed, with the inner problem in float32 and in
+bfloat16, and attacks each of these classifiers in both precisions. A float32
+forward pass gives every verdict. Two numbers describe a run, both in images of
+500: how many more images withstand the attack in bfloat16 than in float32, for
+the classifier with the largest difference; and how many more images withstand
+the attack in float32 after training in bfloat16, on the mean of the seeds.
+Writes build/bench/search_precision.json. Classifiers in build/search_precision
+are not trained again.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ RUNS = flags.DEFINE_list(
 )
 SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of each run.")
 ATTACKS = flags.DEFINE_list(
-    "attacks", ["pgd-20", "pgd-100", "cw-30", "exp-20"], "Attacks, each alone."
+    "attacks", ["pgd-20", "pgd-100", "cw-30", "exp-20"], "Names of attacks."
 )
-EXAMPLES = flags.DEFINE_integer("examples", 500, "Test examples at most.")
+EXAMPLES = flags.DEFINE_integer("examples", 500, "Number of test examples.")
 EXTRA = flags.DEFINE_multi_string(
     "set", [], "Further flag of all runs, as in --set=--epochs=3."
 )
-DATA_DIR = flags.DEFINE_string("data_dir", None, "Of TFDS.")
+DATA_DIR = flags.DEFINE_string("data_dir", None, "Prepared data of TFDS.")
 FORMATS = ("float32", "bfloat16")
 
 
 def classifier_of(run: str, seed: str, search_precision: str):
-    """Returns a trained classifier, and its configuration."""
+    """Returns a trained classifier and its configuration."""
     from adt_tf.runs.config import Config
     from adt_tf.runs.experiment import Experiment
     from adt_tf.runs.workdir import Workdir
 
-    given = [f"--flagfile={run}", f"--seed={seed}", *EXTRA.value]
-    given.append(f"--search_precision={search_precision}")
+    arguments = [f"--flagfile={run}", f"--seed={seed}", *EXTRA.value]
+    arguments.append(f"--search_precision={search_precision}")
     if DATA_DIR.value:
-        given.append(f"--data_dir={DATA_DIR.value}")
-    config = Config.parse(given)
+        arguments.append(f"--data_dir={DATA_DIR.value}")
+    config = Config.parse(arguments)
     name = f"{run.replace('/', '-')}-{seed}-{search_precision}"
     workdir = Workdir(measuring.ROOT / "build" / "search_precision" / name)
     if not workdir.is_finished:
@@ -56,8 +56,8 @@ def classifier_of(run: str, seed: str, search_precision: str):
     return workdir.load_classifier(), config
 
 
-def standing(classifier, test, config) -> dict:
-    """Returns, by the attack's format, which examples stand under all."""
+def verdicts_of(classifier, test, config) -> dict:
+    """Returns which examples withstand all attacks, by their precision."""
     import numpy as np
 
     import adt_tf
@@ -86,31 +86,31 @@ def measure(run: str) -> list[dict]:
 
     by_attack, by_training = [], []
     for seed in SEEDS.value:
-        kept = {}
+        shares = {}
         for name in FORMATS:
             classifier, config = classifier_of(run, seed, name)
             test = inputs.load_data(config, "test", EXAMPLES.value)
-            verdicts = standing(classifier, test, config)
+            verdicts = verdicts_of(classifier, test, config)
             one, other = verdicts["float32"], verdicts["bfloat16"]
-            kept[name] = one.mean()
+            shares[name] = one.mean()
             by_attack.append(500 * (other.mean() - one.mean()))
             print(
-                f"{run}, seed {seed}, trained in {name}: {one.sum()} of "
-                f"{len(one)} stand by float32, {other.sum()} by bfloat16; "
-                f"{np.sum(other & ~one)} only by bfloat16, "
-                f"{np.sum(one & ~other)} only by float32",
+                f"{run}, seed {seed}, trained in {name}: of {len(one)} images "
+                f"{one.sum()} withstand float32, {other.sum()} bfloat16; "
+                f"{np.sum(other & ~one)} bfloat16 only, "
+                f"{np.sum(one & ~other)} float32 only",
                 flush=True,
             )
-        by_training.append(500 * (kept["bfloat16"] - kept["float32"]))
+        by_training.append(500 * (shares["bfloat16"] - shares["float32"]))
     return [
         measuring.value_row(
-            f"{run}: standing more by an attack in bfloat16, worst classifier",
+            f"{run}: more images withstand attacks in bfloat16, at most",
             [max(by_attack)],
             "images of 500",
             aim="<= 1",
         ),
         measuring.value_row(
-            f"{run}: standing more after training in bfloat16",
+            f"{run}: more images withstand after training in bfloat16",
             by_training,
             "images of 500",
         ),

@@ -1,18 +1,18 @@
-"""One ADT-EXP training step over its bare cost, and its share of the peak.
+"""Compares an ADT-EXP training step with its gradients and the peak speed.
 
 python benchmarks/step_time.py
 
-The bare cost is T compiled input gradients of k * batch images and one
-compiled weight gradient of the batch, on the same network, each of all images
-at once. The peak is what a large matrix product reaches; the inner loop's share
-of it counts the multiplications of the convolutions, forward and to the input.
-The inner loop is also timed with the batch as a whole, where its two halves
-climb side by side otherwise. Writes build/bench/step_time.json.
+The gradients alone are T compiled input gradients of k * batch images and one
+compiled weight gradient of the batch, on the same network. The peak speed is
+the speed of a large matrix product; the inner loop's share of it counts the
+multiplications of the convolutions, forward and backward to the input. The
+inner loop is also timed without splitting the batch into halves. Writes
+build/bench/step_time.json.
 
     git worktree add /tmp/before HEAD~1
     python benchmarks/step_time.py --before=/tmp/before
 
-also compares the step with that of another checkout, in the same rounds.
+also compares the step with the step of another checkout, in the same rounds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ measuring.prepare_tensorflow()
 CASES = flags.DEFINE_list(
     "cases", ["wrn-10-1:64", "wrn-16-4:16"], "network:batch"
 )
-ROUNDS = flags.DEFINE_integer("rounds", 7, "Interleaved rounds a case.")
+ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of rounds of a case.")
 BEFORE = flags.DEFINE_string("before", None, "Another checkout to compare.")
 MATRIX = 3000
 
 
 def bare_cost(classifier, attack, x, y):
-    """Returns the gradients alone as a piece of work."""
+    """Returns a function that computes the gradients alone."""
     import numpy as np
     import tensorflow as tf
 
@@ -70,7 +70,7 @@ def bare_cost(classifier, attack, x, y):
 
 
 def inner_loop(classifier, attack, x, y):
-    """Returns the solution of the inner problem as a piece of work."""
+    """Returns a function that solves the inner problem."""
     import tensorflow as tf
 
     from adt_tf import seeds
@@ -85,7 +85,7 @@ def inner_loop(classifier, attack, x, y):
 
 
 def as_a_whole(attack):
-    """Returns the attack with an objective that keeps a batch together."""
+    """Returns the attack with an objective that does not split a batch."""
     from adt_tf import objectives
 
     def objective(*arguments, **settings):
@@ -98,7 +98,7 @@ def as_a_whole(attack):
 
 
 def step_of(checkout: str, name: str, x, y):
-    """Returns a training step of another checkout as a piece of work."""
+    """Returns a training step of another checkout."""
     with measuring.package_at(checkout):
         trainer = measuring.trainer_of("adt_exp", name)
         trainer.train_on_batch(x, y)
@@ -108,7 +108,7 @@ def step_of(checkout: str, name: str, x, y):
 def measure(
     name: str, batch_size: int, rounds: int, before: str | None
 ) -> list[dict]:
-    """Times all of it and returns the rows."""
+    """Times one case and returns its rows."""
     import numpy as np
     import tensorflow as tf
 
@@ -128,7 +128,7 @@ def measure(
         works["before"] = step_of(before, name, x, y)
     times = measuring.interleaved(works, rounds)
     images = attack.num_steps * attack.num_samples * batch_size
-    # Forward, and as much again back to the input.
+    # The backward pass to the input costs as much as the forward pass.
     work = 2 * images * measuring.multiplications(classifier)
     rates = {
         "inner": work / np.array(times["inner"]),
@@ -158,7 +158,7 @@ def measure(
     if before:
         rows.append(
             measuring.ratio_row(
-                f"adt_exp step over that of {before}, {case}",
+                f"adt_exp step over the step of {before}, {case}",
                 times,
                 "step",
                 "before",

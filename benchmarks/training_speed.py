@@ -1,15 +1,15 @@
-"""Our training steps over the same in PyTorch and JAX, in several forms.
+"""Compares the time of our training steps with PyTorch's and JAX's.
 
 python benchmarks/training_speed.py
 
-The peers' steps are those of benchmarks/peers/, each in a process of its own;
-a round runs ours and theirs one after the other. PyTorch comes as released,
-tuned (eager), tuned and compiled (the faster of torch.compile's modes default
-and max-autotune), and compiled in bfloat16 autocast; JAX by jit, where
-.venv-jax is (benchmarks/peers/requirements-jax.txt). Ours is in float32
-against the first three and JAX, and against the compiled ones once more in the
-format that a run on this CPU searches in by default. Writes
-build/bench/training_speed_*.json; a part of it with --cases and --peers.
+The peers' steps (benchmarks/peers) run in processes of their own; a round runs
+our step and all peers' in turn. PyTorch is measured as released, tuned (eager),
+tuned and compiled (the faster of torch.compile's modes default and
+max-autotune), and compiled under bfloat16 autocast; JAX with jit, if .venv-jax
+exists (benchmarks/peers/requirements-jax.txt). Ours is measured in float32, and
+for the compiled peers also with the precision of the search that a run has by
+default on this CPU. Writes build/bench/training_speed_*.json; --cases and
+--peers select a part.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ measuring.prepare_tensorflow()
 
 
 class Case(NamedTuple):
-    """A method on a network, and the aim over each peer.
+    """A method on a network, and the aim for each peer.
 
     Attributes:
         method: Name of the method.
         network: Name of the network.
-        batch: Images of a step.
-        aims: Aims of our float32 by the peer's name, or None.
-        default_aims: Aims of our default format, likewise.
+        batch: Number of images of a step.
+        aims: Mapping from a peer to the aim of our float32 step, or None.
+        default_aims: Mapping from a peer to the aim of our default step.
     """
 
     method: str
@@ -87,40 +87,37 @@ CASES = {
         {"tuned": "<= 0.95", "compiled": "<= 0.80"},
         {"bfloat16": "<= 0.80"},
     ),
-    "adt_exp_am": Case(
-        "adt_exp_am",
-        "wrn-16-4",
-        16,
-        {"tuned": "<= 0.95", "compiled": "<= 0.85"},
-    ),
-    "adt_imp_am": Case(
-        "adt_imp_am",
-        "wrn-16-4",
-        16,
-        {"tuned": "<= 0.95", "compiled": "<= 0.85"},
-    ),
+    **{
+        method: Case(
+            method,
+            "wrn-16-4",
+            16,
+            {"tuned": "<= 0.95", "compiled": "<= 0.85"},
+        )
+        for method in ("adt_exp_am", "adt_imp_am")
+    },
 }
 
-CHOSEN = flags.DEFINE_list("cases", list(CASES), "Which cases to measure.")
-CHOSEN_PEERS = flags.DEFINE_list("peers", list(PEERS), "Beside which peers.")
-ROUNDS = flags.DEFINE_integer("rounds", 9, "Interleaved rounds a case.")
+SELECTED_CASES = flags.DEFINE_list("cases", list(CASES), "Cases to measure.")
+SELECTED_PEERS = flags.DEFINE_list("peers", list(PEERS), "Peers to measure.")
+ROUNDS = flags.DEFINE_integer("rounds", 9, "Number of rounds of a case.")
 SAMPLES = flags.DEFINE_enum(
     "samples",
     None,
     ["batched", "one_by_one"],
-    "How the tuned peer takes its samples; by default the faster way, tried.",
+    "How the tuned peer computes its samples; by default the faster way.",
 )
 
 
 def peers_of(case: Case, fields: dict) -> dict[str, measuring.Peer]:
-    """Starts the peers of a case that are asked for and installed."""
+    """Starts the selected peers of a case that are installed."""
     peers = {}
     for name in {**case.aims, **case.default_aims}:
-        if name not in CHOSEN_PEERS.value:
+        if name not in SELECTED_PEERS.value:
             continue
         own = PEERS[name]
         if not own.get("python", measuring.PEERS_PYTHON).exists():
-            print(f"{NAMES[name]} is not installed, and left out.", flush=True)
+            print(f"{NAMES[name]} is not installed: left out.", flush=True)
             continue
         peers[name] = measuring.Peer(
             task="train",
@@ -138,7 +135,7 @@ def measure(case: Case, rounds: int) -> list[dict]:
     x, y = measuring.batch_of(case.batch)
     arguments, fields = {}, {}
     if case.method.endswith("_am"):
-        # The generator's width that stands to the classifier as in the paper.
+        # The width at which generator and classifier have the paper's ratio.
         width = measuring.paper_width(case.network)
         arguments = fields = {"width_factor": width}
     if SAMPLES.value:
@@ -173,11 +170,11 @@ def measure(case: Case, rounds: int) -> list[dict]:
                 for choice in peers[name].chosen.values()
                 if choice not in ("best", "none")
             ]
-            chosen = f" ({', '.join(choices)})" if choices else ""
+            remark = f" ({', '.join(choices)})" if choices else ""
             rows.append(
                 measuring.ratio_row(
                     f"{case.method} step, {case.network} batch {case.batch}"
-                    f"{suffix}, over {NAMES[name]}{chosen}",
+                    f"{suffix}, over {NAMES[name]}{remark}",
                     times,
                     side,
                     name,
@@ -192,7 +189,7 @@ def measure(case: Case, rounds: int) -> list[dict]:
 def main(_) -> None:
     """Measures every case."""
     logging.set_verbosity(logging.ERROR)
-    for name in CHOSEN.value:
+    for name in SELECTED_CASES.value:
         rows = measure(CASES[name], ROUNDS.value)
         measuring.write(f"training_speed_{name}", rows)
 

@@ -238,9 +238,11 @@ def test_protocols_build(path):
 
 
 def test_protocols_are_all_there():
-    expected = "artifact autoattack distributional paper probabilistic quick"
+    expected = "artifact autoattack distributional generalisation paper"
     names = " ".join(path.stem for path in PROTOCOLS)
-    assert names == f"{expected} released rice spsa transfer"
+    assert names == (
+        f"{expected} probabilistic quick released rice spsa transfer"
+    )
 
 
 def test_lint_fails_loudly(case, tmp_path):

@@ -95,7 +95,7 @@ def test_the_rows_are_filled(study, folder, capsys):
         (["--released=none"], "--released must be a directory with one"),
         (
             ["--released={f}", "--target=table3"],
-            "--released belongs to Table 1",
+            "--released needs --target=table1",
         ),
         (["--released={f}", "--rows=other"], "--rows must be some of"),
         (["--rows=released"], "--rows must be some of"),

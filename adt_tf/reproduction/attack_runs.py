@@ -1,7 +1,7 @@
 """Attacks the runs of a study, through `adt_tf.runs.evaluation_job`.
 
-The files are those that adt-evaluate would write with the command that
-they hold, evaluation-PROTOCOL.json in the workdir.
+An evaluation is the file evaluation-PROTOCOL.json in the run's workdir. It
+holds the command of adt-evaluate that writes the same file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import pathlib
 from typing import Any
 
-from adt_tf import evaluation
+from adt_tf import data, evaluation
 from adt_tf.reproduction import registry
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import (
@@ -25,12 +25,12 @@ from adt_tf.runs.workdir import Workdir
 
 
 def path(study: Study, run: str, seed: int, protocol: str) -> pathlib.Path:
-    """Returns where the verdicts on a run lie."""
+    """Returns the file that holds the verdicts on a run."""
     return Workdir(study.workdir(run, seed)).evaluation(protocol)
 
 
 def command(study: Study, run: str, seed: int, protocol: str) -> str:
-    """Returns the command that measures the same."""
+    """Returns the command of adt-evaluate that measures the same."""
     settings = settings_of(study, run, seed, protocol)
     words = [
         "adt-evaluate",
@@ -40,10 +40,16 @@ def command(study: Study, run: str, seed: int, protocol: str) -> str:
     ]
     if _attack_epsilon(study, run) is not None:
         words.append(f"--epsilon={settings['epsilon']!r}")
+    names = (
+        "test_examples",
+        "attack_epochs",
+        "attack_width_factor",
+        "max_samples",
+    )
     words += [
         f"--{name}={settings[name]}"
-        for name in ("test_examples", "attack_epochs", "attack_width_factor")
-        if settings[name] is not None
+        for name in names
+        if settings.get(name) is not None
     ]
     return " ".join(words)
 
@@ -51,21 +57,24 @@ def command(study: Study, run: str, seed: int, protocol: str) -> str:
 def settings_of(
     study: Study, run: str, seed: int, protocol: str
 ) -> dict[str, Any]:
-    """Returns what decides the verdicts on a run at this scale."""
+    """Returns the settings that decide the verdicts on a run at this scale."""
     scale = study.scale
+    rules = scale.protocols[protocol]
     return evaluation_settings.describe(
         _config(study, run, seed),
-        list(scale.protocols[protocol].attacks.values()),
+        list(rules.attacks.values()),
         classifier=Workdir(study.workdir(run, seed)).fingerprint(),
-        test_examples=scale.protocols[protocol].test_examples,
-        independent=scale.protocols[protocol].independent,
+        test_examples=rules.test_examples,
+        independent=rules.independent,
         attack_epochs=scale.attack_epochs,
         attack_width_factor=scale.attack_width_factor,
+        distributions=rules.distributions,
+        max_samples=rules.max_samples,
     )
 
 
 def is_evaluated(study: Study, run: str, seed: int, protocol: str) -> bool:
-    """Tells whether a run has been measured as this scale asks."""
+    """Tells whether a run has been evaluated with the scale's settings."""
     file = path(study, run, seed, protocol)
     return file.is_file() and evaluation_settings.is_current(
         evaluation_files.read(file),
@@ -80,41 +89,88 @@ def report(
     return evaluation_files.read(path(study, run, seed, protocol))["report"]
 
 
+def probabilistic_report(
+    study: Study, run: str, seed: int
+) -> evaluation.ProbabilisticReport:
+    """Returns the failure counts of a run under the sampled distributions."""
+    file = path(study, run, seed, "probabilistic")
+    return evaluation_files.read(file)["probabilistic"]
+
+
 def evaluate(study: Study, run: str, seed: int, protocol: str) -> None:
-    """Attacks a trained run, unless that was done; goes on if interrupted."""
+    """Attacks a trained run; continues an interrupted evaluation."""
     if is_evaluated(study, run, seed, protocol):
         return
-    scale = study.scale
     config = _config(study, run, seed)
     settings = settings_of(study, run, seed, protocol)
-    test = study.test_data(run, seed, settings["test_examples"])
-    attacks = evaluation_job.build_attacks(
-        settings["attack_names"],
-        inputs.threat_model(config),
-        test,
-        width_factor=scale.attack_width_factor,
-    )
-    evaluation_job.assess_experiment(
+    assess(
+        study,
         config,
         study.classifier(run, seed),
-        test,
-        attacks,
+        study.test_data(run, seed, settings["test_examples"]),
+        settings,
         path(study, run, seed, protocol),
-        attack_epochs=scale.attack_epochs,
         details={
             "command": command(study, run, seed, protocol),
             "protocol": protocol,
             "method": config.method,
             "network": config.network,
-            **settings,
         },
-        independent=scale.protocols[protocol].independent,
+    )
+
+
+def assess(
+    study: Study,
+    config: Config,
+    classifier: Any,
+    test: data.ImageData,
+    settings: dict[str, Any],
+    output: pathlib.Path,
+    *,
+    details: dict[str, Any],
+) -> None:
+    """Attacks a classifier and writes the evaluation.
+
+    Args:
+        study: Study whose scale decides the training of attacking generators.
+        config: Configuration with the data and epsilon of the attacks.
+        classifier: Classifier to attack.
+        test: Test examples.
+        settings: Settings of `evaluation_settings.describe`.
+        output: Path of the JSON file.
+        details: Further values for the file.
+    """
+    ball = inputs.threat_model(config)
+    context = {
+        "classifier": classifier,
+        "width_factor": study.scale.attack_width_factor,
+    }
+    sampling = {}
+    if settings.get("distributions"):
+        sampling = {
+            "distributions": evaluation_job.build_distributions(
+                settings["distributions"], ball, test, **context
+            ),
+            "max_samples": settings["max_samples"],
+        }
+    evaluation_job.assess_experiment(
+        config,
+        classifier,
+        test,
+        evaluation_job.build_attacks(
+            settings["attack_names"], ball, test, **context
+        ),
+        output,
+        attack_epochs=study.scale.attack_epochs,
+        details={**details, **settings},
+        independent=settings["independent"],
+        **sampling,
     )
     gc.collect()
 
 
 def _config(study: Study, run: str, seed: int) -> Config:
-    """Returns a run's configuration, with the epsilon of its attacks."""
+    """Returns a run's configuration with the epsilon of its attacks."""
     config = study.config(run, seed)
     epsilon = _attack_epsilon(study, run)
     if epsilon is None:
@@ -123,6 +179,6 @@ def _config(study: Study, run: str, seed: int) -> Config:
 
 
 def _attack_epsilon(study: Study, run: str) -> float | None:
-    """Returns the attacks' epsilon where it is not that of training."""
+    """Returns the attacks' epsilon, or None for the epsilon of training."""
     is_smaller = study.scale.folder is not None
     return None if is_smaller else registry.RUNS[run].attack_epsilon

@@ -1,4 +1,4 @@
-"""Every table and figure, by name.
+"""All tables and figures, by name.
 
 TARGETS["table1"].title
 choose(["table1", "figure2"])
@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adt_tf.reproduction import claims
-from adt_tf.reproduction.figures import FIGURES
-from adt_tf.reproduction.tables import FURTHER, TABLES
+from adt_tf.reproduction import claims, figures, tables
 from adt_tf.reproduction.target import Target
 
 TARGETS: dict[str, Target] = {
-    **TABLES,
-    **FIGURES,
-    **FURTHER,
-    "claims": Target("what the paper says in words", claims.write),
+    **tables.TABLES,
+    **figures.FIGURES,
+    **tables.FURTHER,
+    **figures.FURTHER,
+    "claims": Target("the paper's claims in words", claims.write),
 }
-#: What has nothing to run.
+#: Figures that cannot be reproduced, with the reason.
 ABSENT = {
     "figure3": "Figure 3 is a drawing of the three ways to parameterise the "
-    "distributions: there is nothing to run. docs/design.md says it in words.",
+    "distributions, so there is nothing to run. docs/design.md describes them.",
 }
 
 
 def choose(names: Sequence[str]) -> list[str]:
-    """Returns the targets of names, "all" being every one.
+    """Returns the names of targets without repeats; "all" names every target.
 
     Example:
 

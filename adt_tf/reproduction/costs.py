@@ -1,11 +1,11 @@
-"""How long things take: seconds of a training step and of a gradient.
+"""Estimates of time: seconds of a training step and of a gradient.
 
     book = Book("build/mini", measure=True)
     book.step(config)            # Cost(seconds=0.52, source="run at_pgd")
 
-costs.json in the study's directory keeps what is known: from finished runs,
-and else from steps that were measured for a plan. An estimate is a number of
-steps, or of gradients of one image, times that.
+costs.json in the study's directory keeps the costs of finished runs, and of the
+steps that were timed for a plan. An estimate is a number of steps, or of
+gradients of one image, times this cost.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from adt_tf.reproduction import stopwatch
 from adt_tf.runs import inputs
 from adt_tf.runs.config import Config
 
-#: What decides how long a step takes.
-_OF_A_STEP = (
+#: Flags that decide the cost of a step.
+_STEP_FLAGS = (
     "network",
     "method",
     "num_steps",
@@ -37,47 +37,54 @@ _OF_A_STEP = (
     "batch_size",
     "beta",
 )
-# Gradients of one image that an attack takes, n being the number in its name.
+# Number of gradients of one image for each attack; n is the number in its name.
 _GRADIENTS = {
     "fgsm": lambda n: 1,
     "pgd": lambda n: n or 20,
     "mim": lambda n: n or 20,
     "cw": lambda n: n or 30,
     "fea": lambda n: 50 * (n or 200),
-    # Queries go forward only, which is about a third of a gradient.
+    # A query is one forward pass, about a third of a gradient.
     "spsa": lambda n: 100 * (n or 256) / 3,
     "exp": lambda n: 10 * (n or 20),
     "exp-am": lambda n: 2,
     "imp-am": lambda n: 2,
-    # AutoAttack's, with nine targets each; Square goes forward only.
+    "uniform": lambda n: 0,
+    # APGD-T and FAB-T have nine targets; Square takes forward passes only.
     "apgd-ce": lambda n: n or 100,
     "apgd-t": lambda n: 9 * (n or 100),
     "fab-t": lambda n: 9 * (n or 100),
     "square": lambda n: (n or 5000) / 3,
 }
-
-
+_TRAIN_SIZES = {
+    "cifar10": 50_000,
+    "cifar100": 50_000,
+    "svhn_cropped": 73_257,
+    "digits": 1_297,
+}
 _COST = {"seconds": float, "source": str}
 _SCHEMA = {"steps": Maybe(Each(_COST)), "gradients": Maybe(Each(_COST))}
 
 
 class Cost(NamedTuple):
-    """Seconds, and where they are known from."""
+    """A number of seconds and the source of this number."""
 
     seconds: float
     source: str
 
 
 class Book:
-    """The costs known in a study's directory.
+    """The known costs of a study.
 
     Args:
-        output: The directory.
-        measure: Whether a cost that is not known is measured when it is asked
-            for, by a few steps of it here and now.
+        output: Directory of the study.
+        measure: Whether to measure an unknown cost, by a few steps, when it
+            is requested.
     """
 
-    def __init__(self, output: str | pathlib.Path, *, measure: bool = False):
+    def __init__(
+        self, output: str | pathlib.Path, *, measure: bool = False
+    ) -> None:
         self._path = pathlib.Path(output) / "costs.json"
         self._measure = measure
         self._values = {"steps": {}, "gradients": {}}
@@ -88,45 +95,45 @@ class Book:
             self._values |= read_json(self._path, _SCHEMA)
 
     def step(self, config: Config) -> Cost | None:
-        """Returns the cost of a training step, or None if it is not known."""
-        known = self._values["steps"].get(_step_key(config))
-        if known:
-            return Cost(**known)
+        """Returns the cost of a training step, or None if it is unknown."""
+        cost = self._values["steps"].get(_step_key(config))
+        if cost:
+            return Cost(**cost)
         return self._measure_step(config) if self._measure else None
 
     def gradient(self, config: Config) -> Cost | None:
-        """Returns the cost of a gradient of one image, or None."""
-        known = self._values["gradients"].get(config.network)
-        if known:
-            return Cost(**known)
+        """Returns the cost of a gradient of one image, or None if unknown."""
+        cost = self._values["gradients"].get(config.network)
+        if cost:
+            return Cost(**cost)
         return self._measure_gradient(config) if self._measure else None
 
     def note_step(self, config: Config, seconds: float, source: str) -> None:
-        """Keeps the cost of a step, unless a smaller one is known.
+        """Records the cost of a step unless a smaller one is known.
 
-        What else a machine does can only make a step longer.
+        Other work of the machine can only make a step longer.
         """
         key = _step_key(config)
-        known = self._values["steps"].get(key)
-        if not known or seconds < known["seconds"]:
+        cost = self._values["steps"].get(key)
+        if not cost or seconds < cost["seconds"]:
             self._note("steps", key, seconds, source)
 
     def _measure_step(self, config: Config) -> Cost:
-        """Takes a few steps of a run, on random images of its size."""
+        """Times a few steps of a run on random images of its size."""
         print(
             f"Timing a step of {config.method} on {config.network}",
             flush=True,
         )
         images = _images_to_time(config)
         smaller = dataclasses.replace(config, batch_size=images)
-        timed = stopwatch.time_steps({"run": smaller})
-        seconds = timed["run"].min() * config.batch_size / images
+        times = stopwatch.time_steps({"run": smaller})
+        seconds = times["run"].min() * config.batch_size / images
         source = f"measured on {images} random images"
         self.note_step(config, seconds, source)
         return Cost(seconds, source)
 
     def _measure_gradient(self, config: Config) -> Cost:
-        """Runs PGD for a few steps on the run's network."""
+        """Times PGD on the run's network for a few steps."""
         images = _images_to_time(config)
         classifier, x, y = stopwatch.classifier_and_batch(config, images)
         attack = attacks.pgd(inputs.threat_model(config), num_steps=5)
@@ -135,7 +142,7 @@ class Book:
             start = time.perf_counter()
             attack(classifier, x, y).x_adv.numpy()
             seconds.append(time.perf_counter() - start)
-        # Two more passes judge the images, without a gradient.
+        # Two forward passes, a third of a gradient each, classify the images.
         cost = min(seconds[1:]) / images / (5 + 2 / 3)
         source = f"measured on {images} random images"
         self._note("gradients", config.network, cost, source)
@@ -143,7 +150,7 @@ class Book:
         return Cost(cost, source)
 
     def _note(self, kind: str, key: str, seconds: float, source: str) -> None:
-        self._read()  # another process may have added to it
+        self._read()  # Another process may have added costs.
         self._values[kind][key] = {
             "seconds": round(float(seconds), 6),
             "source": source,
@@ -152,7 +159,7 @@ class Book:
 
 
 def gradients_of(attack: str) -> float:
-    """How many gradients of one image an attack takes, if the image stands.
+    """Returns the number of gradients of an image that withstands an attack.
 
     Example:
 
@@ -166,8 +173,16 @@ def gradients_of(attack: str) -> float:
     return _GRADIENTS[name](int(number) if number else None)
 
 
+def steps_per_epoch(config: Config) -> int:
+    """Returns the number of training steps of an epoch."""
+    size = config.train_examples
+    if size is None:
+        size = _TRAIN_SIZES[config.dataset] - config.validation_examples
+    return size // config.batch_size
+
+
 def duration(seconds: float) -> str:
-    """Writes a time as people say it.
+    """Formats a time with a readable unit.
 
     Example:
 
@@ -186,11 +201,11 @@ def duration(seconds: float) -> str:
 
 
 def _step_key(config: Config) -> str:
-    values = {name: getattr(config, name) for name in _OF_A_STEP}
-    # Another pass, of the perturbed weights.
+    values = {name: getattr(config, name) for name in _STEP_FLAGS}
+    # Weight perturbation adds a pass.
     values["awp_size"] = config.awp_size or None
     return " ".join(
-        # TRADES' loss costs the same with any weight.
+        # The value of beta does not change the cost of TRADES' loss.
         name if name == "beta" else f"{name}={value}"
         for name, value in values.items()
         if value is not None
@@ -198,7 +213,7 @@ def _step_key(config: Config) -> str:
 
 
 def _images_to_time(config: Config) -> int:
-    """A full batch, or two images where that would take minutes."""
+    """Returns a full batch, or 2 where a full batch would take minutes."""
     if tf.config.list_logical_devices("GPU"):
         return config.batch_size
     wide = re.fullmatch(r"wrn-\d+-(\d+)", config.network)

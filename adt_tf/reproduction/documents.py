@@ -1,4 +1,4 @@
-"""What a target leaves: Markdown for people, JSON for programs."""
+"""The files of a target: Markdown for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adt_tf.reproduction.study import Study
 def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[str]:
-    """The lines of a table, numbers to the right.
+    """Returns the lines of a table whose columns after the first align right.
 
     Example:
 
@@ -34,14 +34,22 @@ def write(
     lines: Sequence[str],
     values: dict[str, Any],
 ) -> None:
-    """Writes NAME.md and NAME.json, and says so."""
+    """Writes NAME.md and NAME.json, and prints the path.
+
+    Args:
+        study: Study that the target belongs to.
+        name: Name of the target.
+        title: First line of the document.
+        lines: Markdown below the title.
+        values: Numbers for the JSON file.
+    """
     scale = study.scale
-    given = [flag for flag in study.flags if "data_dir" not in flag]
+    changes = [flag for flag in study.flags if "data_dir" not in flag]
     command = [
         "adt-reproduce",
         f"--target={name}",
         f"--scale={scale.name}",
-        *given,
+        *changes,
     ]
     if study.output != pathlib.Path(f"build/reproduce/{scale.name}"):
         command.append(f"--output={study.output}")
@@ -51,13 +59,13 @@ def write(
         command.append(f"--released={study.released}")
     if study.rows is not None:
         command.append(f"--rows={','.join(study.rows) or 'released'}")
-    changed = f" Changed: {' '.join(given)}." if given else ""
+    remark = f" Changed: {' '.join(changes)}." if changes else ""
     text = [
         f"# {title}",
         "",
         *lines,
         "",
-        f"Scale `{scale.name}`: {scale.description}{changed}",
+        f"Scale `{scale.name}`: {scale.description}{remark}",
         "",
         f"`{' '.join(command)}`",
     ]

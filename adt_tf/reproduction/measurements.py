@@ -1,7 +1,7 @@
-"""A measurement that is kept, so that a figure need not be begun anew.
+"""Measurements that are kept, so that an interrupted figure can continue.
 
 measurement = Measurement("figure2-hessian-at_pgd", measure, runs=("at_pgd",))
-measurement.load(study)      # from measurements/, or measured and put there
+measurement.load(study)      # reads measurements/NAME.npz, or measures
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Measurement:
     """Named arrays that a figure is drawn from.
 
     Attributes:
-        name: The name of its file.
-        measure: Returns named arrays.
-        runs: The runs whose classifiers are measured; trained anew, they are
-            measured anew.
-        settings: What else decides the result.
+        name: Name of the file, without its ending.
+        measure: Function that returns named arrays.
+        runs: Runs whose classifiers are measured. A run that has been trained
+            again is measured again.
+        settings: Other values that decide the result.
         gradients: Number of gradients of one image of the first run's network,
-            for an estimate of time.
-        steps: Number of training steps of each run, for the same.
+            to estimate the time.
+        steps: Number of training steps of each run, to estimate the time.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Measurement:
         """Returns one measurement for each run of the rows.
 
         Args:
-            prefix: The start of the names; a run's name follows.
-            rows: From a label to a run.
-            measure: From a run to named arrays.
-            settings: What else decides the results.
-            gradients: Number of gradients of one image for each of them.
+            prefix: Start of the names, followed by the name of the run.
+            rows: Mapping from a label to a run.
+            measure: Function from a run to named arrays.
+            settings: Other values that decide the results.
+            gradients: Number of gradients of one image for each measurement.
         """
         return [
             cls(
@@ -74,11 +74,11 @@ class Measurement:
         ]
 
     def is_there(self, study: Study) -> bool:
-        """Whether it has been measured, with these settings and runs."""
+        """Tells whether the file holds these settings and runs."""
         return self._read(study) is not None
 
     def load(self, study: Study) -> dict[str, np.ndarray]:
-        """Returns the arrays, measured now if they are missing."""
+        """Returns the arrays; measures them if they are missing."""
         if not self.is_there(study):
             print(f"Measuring {self.name} ...", flush=True)
             arrays = {"settings": self._settings(study), **self.measure()}
@@ -104,5 +104,5 @@ class Measurement:
 
 
 def fields_of(result: Any) -> dict[str, Any]:
-    """Returns the fields of an analysis' result, but for its seed."""
+    """Returns the fields of an analysis' result except its seed."""
     return {k: v for k, v in vars(result).items() if k != "seed"}

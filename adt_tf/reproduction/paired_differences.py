@@ -1,4 +1,4 @@
-"""The mean difference of two measurements of the same examples."""
+"""Mean differences of two measurements of the same examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import stats
 
 
 class Difference(NamedTuple):
-    """A mean with its interval."""
+    """A mean difference with its confidence interval."""
 
     mean: float
     low: float
@@ -19,11 +19,28 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         return f"{self.mean:+.3g} [{self.low:+.3g}, {self.high:+.3g}]"
 
+    def in_points(self) -> str:
+        """Formats a difference of shares in percentage points.
+
+        Example:
+
+        >>> Difference(0.05, -0.0001, 0.1).in_points()
+        '+5.0 [+0.0, +10.0]'
+        """
+        # The sum with 0.0 turns -0.0 into 0.0.
+        mean, low, high = (f"{round(100 * x, 1) + 0.0:+.1f}" for x in self)
+        return f"{mean} [{low}, {high}]"
+
 
 def difference(
     first: np.ndarray, second: np.ndarray, *, level: float = 0.95
 ) -> Difference:
-    """The mean of first - second over pairs, with Student's interval.
+    """Returns the mean of first - second over pairs, with Student's interval.
+
+    Args:
+        first: Measurements [pairs].
+        second: Measurements of the same examples [pairs].
+        level: Confidence level of the interval.
 
     Example:
 
@@ -33,8 +50,8 @@ def difference(
     first, second = (np.asarray(x, np.float64) for x in (first, second))
     if first.shape != second.shape or first.ndim != 1 or first.size < 2:
         raise ValueError(
-            "A paired difference needs two or more pairs. Received: shapes "
-            f"{first.shape} and {second.shape}"
+            "Arguments `first` and `second` must hold two or more pairs. "
+            f"Received: shapes {first.shape} and {second.shape}"
         )
     values = first - second
     mean = float(values.mean())
@@ -47,7 +64,7 @@ def difference(
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Of Student's two-sided test that differences are 0 on average.
+    """Returns p of Student's two-sided test that the mean difference is 0.
 
     Example:
 

@@ -1,9 +1,9 @@
-"""The paper's own numbers, as data.
+"""The paper's numbers.
 
     rows("table1")["AT-PGD"]["PGD-20"]        # 50.03
 
-They are in paper_numbers.json, each table with the label that it has in the
-paper's source. Figures 2, 4, 5 and 6 are printed there without numbers.
+paper_numbers.json holds the tables, each with its label in the paper's source.
+The paper prints Figures 2, 4, 5 and 6 without numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rows(target: str) -> dict[str, dict[str, float]]:
     """
     if target not in NUMBERS:
         raise ValueError(
-            f"The paper prints no numbers for {target!r}; it has those of "
-            f"{', '.join(NUMBERS)}."
+            f"Argument `target` must be one of {', '.join(NUMBERS)}: the "
+            f"paper prints no other numbers. Received: target={target!r}"
         )
     return NUMBERS[target]["rows"]

@@ -1,10 +1,10 @@
-"""Every run that a table or figure needs, by name.
+"""The runs of all tables and figures, by name.
 
 RUNS["at_pgd"].arguments(scales.get("mini"))
 # ["--flagfile=flags/mini/at_pgd.flags"]
 
-At the paper's scale a run is its flagfile. At a smaller one it is the twin of
-its method, with what sets it apart from that: a weight, a recipe, a data set.
+At the paper's scale a run has a flagfile. At a smaller scale it has the scale's
+flagfile of its method, and flags for its own weight, recipe or data set.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ class StudyRun:
     """A training run at any scale.
 
     Attributes:
-        flagfile: In flags/, at the paper's scale.
-        twin: In flags/SCALE/, at a smaller one.
-        data: The data set.
-        changes: Flags that the twin lacks; the paper's flagfile has them.
-        flags: That both lack.
-        attack_epsilon: Of the attacks at the paper's scale; None for that of
-            training.
+        flagfile: Flagfile in flags/ at the paper's scale.
+        twin: Flagfile in flags/SCALE/ at a smaller scale.
+        data: Name of the data set.
+        changes: Flags that the paper's flagfile has and the twin lacks.
+        flags: Flags that both lack.
+        schedule: Key of `Scale.schedules`, whose flags come last; None for
+            the number of epochs of the flagfile.
+        attack_epsilon: Epsilon of the attacks at the paper's scale; None for
+            the epsilon of training.
     """
 
     flagfile: str
@@ -33,12 +35,16 @@ class StudyRun:
     data: str = "cifar10"
     changes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    schedule: str | None = None
     attack_epsilon: float | None = None
 
     def arguments(self, scale: Scale) -> list[str]:
-        """Returns the flags of adt-train, but for workdir, seed and data."""
+        """Returns the flags of adt-train except workdir, seed and data."""
+        flags = [*self.flags]
+        if self.schedule:
+            flags += scale.schedules[self.schedule]
         if scale.folder is None:
-            return [f"--flagfile=flags/{self.flagfile}.flags", *self.flags]
+            return [f"--flagfile=flags/{self.flagfile}.flags", *flags]
         numbers = {
             "data_flagfile": scale.data_flagfile,
             "validation_examples": scale.validation_examples,
@@ -48,19 +54,19 @@ class StudyRun:
             *(flag.format(**numbers) for flag in self.changes),
             *scale.data.get(self.data, ()),
             *scale.flags,
-            *self.flags,
+            *flags,
         ]
 
 
-#: The paper's methods, and the five that most of its tables have: from their
-#: labels to their runs.
+#: Mapping from the labels of the paper's methods to their runs, and the same
+#: for the five rows that most of its tables have.
 OURS = {
     "ADT-EXP": "adt_exp",
     "ADT-EXP-AM": "adt_exp_am",
     "ADT-IMP-AM": "adt_imp_am",
 }
 FIVE = {"Standard": "standard", "AT-PGD": "at_pgd", **OURS}
-# The recipe's network and epochs give way to those of the scale.
+# The scale's data flagfile overrides the recipe's network and epochs.
 _RICE = (
     "--flagfile=flags/recipes/rice.flags",
     "--flagfile=flags/data/{data_flagfile}.flags",
@@ -68,8 +74,37 @@ _RICE = (
 )
 
 _MODERN = ("--flagfile=flags/recipes/modern.flags",)
-#: The methods that the modern recipe is tried with.
+#: Mapping from the labels of the methods with the modern recipe to their runs
+#: without it.
 MODERN = {"AT-PGD": "at_pgd", "TRADES": "trades", "ADT-EXP-AM": "adt_exp_am"}
+#: Mapping from a part of the modern recipe to its flags there.
+RECIPE_PARTS = {
+    "EMA": ("--ema_momentum=0.999",),
+    "AWP": ("--awp_size=0.005", "--awp_warmup=1"),
+    "label smoothing": ("--label_smoothing=0.1",),
+    "SiLU": ("--activation=silu",),
+}
+#: Mapping from the attack that a model is trained on to its run at equal cost.
+EQUAL_COST = {
+    "FGSM-RS": "equal_cost-fgsm_rs",
+    "PGD": "at_pgd",
+    "EXP-AM": "equal_cost-adt_exp_am",
+    "IMP-AM": "equal_cost-adt_imp_am",
+}
+# Every epoch's state is kept, to be measured afterwards.
+_EVERY_EPOCH = ("--keep_checkpoints=100000", "--checkpoint_minutes=0")
+
+
+def recipe_run(part: str) -> str:
+    """Returns the run of AT-PGD with one part of the modern recipe.
+
+    Example:
+
+    >>> recipe_run("label smoothing")
+    'recipe-at_pgd-label_smoothing'
+    """
+    return f"recipe-at_pgd-{part.lower().replace(' ', '_')}"
+
 
 RUNS: dict[str, StudyRun] = {
     **{
@@ -94,7 +129,7 @@ RUNS: dict[str, StudyRun] = {
             f"trades/{name}_beta{beta}",
             "trades" if name == "trades" else f"{name}_trades",
             changes=(f"--beta={beta}",),
-            # Table 10's caption; they are trained with 0.031, as TRADES is.
+            # From Table 10's caption; training has 0.031, as in TRADES.
             attack_epsilon=8 / 255,
         )
         for beta in (1, 6)
@@ -122,5 +157,29 @@ RUNS: dict[str, StudyRun] = {
             flags=(f"--entropy_weight={weight}",),
         )
         for weight in ("0", "0.001", "0.1", "1")
+    },
+    **{
+        recipe_run(part): StudyRun("cifar10/at_pgd", "at_pgd", flags=flags)
+        for part, flags in RECIPE_PARTS.items()
+    },
+    # The paper has no FGSM-RS, so flags/cifar10 has no flagfile of it.
+    "equal_cost-fgsm_rs": StudyRun(
+        "cifar10/standard",
+        "fgsm_rs",
+        flags=("--flagfile=flags/methods/fgsm_rs.flags",),
+        schedule="fgsm_rs",
+    ),
+    **{
+        f"equal_cost-{name}": StudyRun(f"cifar10/{name}", name, schedule=name)
+        for name in ("adt_exp_am", "adt_imp_am")
+    },
+    **{
+        f"overfitting-{name}": StudyRun(
+            f"cifar10/{name}",
+            name,
+            flags=_EVERY_EPOCH,
+            schedule="overfitting",
+        )
+        for name in ("at_pgd", "adt_exp_am")
     },
 }

@@ -1,36 +1,35 @@
-"""Models that others have released, measured as the paper measures them.
+"""Measures models that others have released, as the paper measures them.
 
     adt-reproduce --target=table1 --scale=paper --released=DIR
 
-DIR holds what a user has of these files, in any form that
-`adt_tf.load_classifier` takes and tells the architecture of:
+DIR holds one or more of these files, in any format whose architecture
+`adt_tf.load_classifier` recognises:
 
 - at_pgd_plus.*: the model of Madry et al., the paper's AT-PGD with a dagger;
 - adt_exp.*, adt_exp_am.*, adt_imp_am.*: the models of the paper's authors.
 
-Each is attacked by the paper's protocol and by AutoAttack. The evaluations lie
-in OUTPUT/released, and are made anew if a file is another one.
+The paper's protocol and AutoAttack attack each model. The evaluations are in
+OUTPUT/released; a file that has changed is evaluated again.
 """
 
 from __future__ import annotations
 
-import gc
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from adt_tf import evaluation, files
+from adt_tf.reproduction import attack_runs
 from adt_tf.reproduction.study import Study
 from adt_tf.runs import (
     evaluation_files,
-    evaluation_job,
     evaluation_settings,
     inputs,
     protocols,
 )
 from adt_tf.runs.config import Config
 
-#: From the rows of Table 1 to the names of the files, without their endings.
+#: Mapping from the rows of Table 1 to the file names without their endings.
 FILES = {
     "AT-PGD+": "at_pgd_plus",
     "ADT-EXP": "adt_exp",
@@ -41,10 +40,10 @@ PROTOCOLS = ("paper", "autoattack")
 
 
 def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
-    """Returns the files that are there, by their rows.
+    """Returns the files of a directory by their rows.
 
     Args:
-        folder: Directory of the files, or None for none.
+        folder: Directory of the files; None gives an empty mapping.
     """
     if folder is None:
         return {}
@@ -69,14 +68,14 @@ def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
 
 
 def attacks_of(study: Study, protocol: str) -> list[str]:
-    """Returns the attacks of a protocol at the scale of a study."""
+    """Returns the attacks of a protocol at the study's scale."""
     if protocol in study.scale.protocols:
         return list(study.scale.protocols[protocol].attacks.values())
     return protocols.attacks_of(protocol)
 
 
 def is_evaluated(study: Study, file: pathlib.Path, protocol: str) -> bool:
-    """Tells whether a file has been measured as the scale asks."""
+    """Tells whether a file has been evaluated with the scale's settings."""
     path = _path(study, file, protocol)
     return path.is_file() and evaluation_settings.is_current(
         evaluation_files.read(path), _settings(study, file, protocol)
@@ -91,38 +90,27 @@ def report(
 
 
 def evaluate(study: Study, file: pathlib.Path, protocol: str) -> None:
-    """Attacks a released model; goes on if interrupted."""
+    """Attacks a released model; continues an interrupted evaluation."""
     config, settings = _config(study), _settings(study, file, protocol)
     test = study.test_data("at_pgd", 0, settings["test_examples"])
-    classifier = inputs.load_classifier(file, like=test)
-    attacks = evaluation_job.build_attacks(
-        settings["attack_names"],
-        inputs.threat_model(config),
-        test,
-        classifier=classifier,
-        width_factor=study.scale.attack_width_factor,
-    )
-    evaluation_job.assess_experiment(
+    attack_runs.assess(
+        study,
         config,
-        classifier,
+        inputs.load_classifier(file, like=test),
         test,
-        attacks,
+        settings,
         _path(study, file, protocol),
-        attack_epochs=study.scale.attack_epochs,
         details={
             "command": command(study, file, protocol),
             "protocol": protocol,
             "method": f"{file.name}, released",
             "network": None,
-            **settings,
         },
-        independent=settings["independent"],
     )
-    gc.collect()
 
 
 def command(study: Study, file: pathlib.Path, protocol: str) -> str:
-    """Returns the command that measures the same."""
+    """Returns the command of adt-evaluate that measures the same."""
     config, settings = _config(study), _settings(study, file, protocol)
     words = [
         f"adt-evaluate --model={file} --dataset={config.dataset}",
@@ -145,7 +133,7 @@ def _path(study: Study, file: pathlib.Path, protocol: str) -> pathlib.Path:
 
 
 def _config(study: Study) -> Config:
-    """Returns the configuration whose data and epsilon Table 1 has."""
+    """Returns the configuration with the data and epsilon of Table 1."""
     return study.config("at_pgd", 0)
 
 

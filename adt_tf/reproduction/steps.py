@@ -4,7 +4,7 @@
         if not step.is_done():
             step.work()
 
-A step that has been done is not done again, whichever target asked for it.
+Targets share steps: a step that another target has done is not repeated.
 """
 
 from __future__ import annotations
@@ -18,28 +18,23 @@ from adt_tf.reproduction import attack_runs, costs, released, train_runs
 from adt_tf.reproduction.catalogue import TARGETS
 from adt_tf.reproduction.measurements import Measurement
 from adt_tf.reproduction.study import Study
-from adt_tf.runs.config import Config
 from adt_tf.runs.evaluation_settings import GENERATORS
 
-_TRAIN_SIZES = {
-    "cifar10": 50_000,
-    "cifar100": 50_000,
-    "svhn_cropped": 73_257,
-    "digits": 1_297,
-}
 _TEST_SIZES = {"svhn_cropped": 26_032, "digits": 500}
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Something to do, once.
+    """A training, an evaluation or a measurement.
 
     Attributes:
         kind: "train", "attack" or "measure".
-        name: The run, the run and its protocol, or the measurement.
-        is_done: Tells whether it is there already.
-        work: Does it.
-        estimate: From the known costs to seconds, and how they come about.
+        name: Name of the run, of the run and its protocol, or of the
+            measurement.
+        is_done: Function that tells whether the result exists.
+        work: Function that produces the result.
+        estimate: Function from the known costs to the number of seconds and a
+            text that explains it; returns None if a cost is not known.
     """
 
     kind: str
@@ -50,7 +45,7 @@ class Step:
 
 
 def list_steps(name: str, study: Study) -> list[Step]:
-    """Everything that a target needs, in order."""
+    """Returns all steps of a target, in order."""
     target, steps = TARGETS[name], []
     rows = target.rows
     if target.is_table_of_runs:
@@ -60,8 +55,10 @@ def list_steps(name: str, study: Study) -> list[Step]:
         for seed in seeds:
             if target.trained:
                 steps.append(_train(study, run, seed))
-            if target.protocol:
-                steps.append(_attack(study, run, seed, target.protocol))
+            steps += [
+                _attack(study, run, seed, protocol)
+                for protocol in target.protocols
+            ]
     if target.takes_released:
         steps += [
             _attack_released(study, file, protocol)
@@ -83,7 +80,7 @@ def _train(study: Study, run: str, seed: int) -> Step:
         epochs = config.epochs - train_runs.epochs_done(
             study.workdir(run, seed)
         )
-        count = epochs * _steps_per_epoch(config)
+        count = epochs * costs.steps_per_epoch(config)
         return cost and (
             count * cost.seconds,
             f"{count} steps of {cost.seconds:.3g} s, {cost.source}",
@@ -109,6 +106,9 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
             return None
         count = rules.test_examples or _TEST_SIZES.get(config.dataset, 10_000)
         each = sum(map(costs.gradients_of, rules.attacks.values()))
+        for distribution in rules.distributions:
+            name, _, _ = distribution.partition("@")
+            each += costs.gradients_of(name) + rules.max_samples / 3
         seconds = count * each * cost.seconds
         reason = (
             f"at most {count} x {each:.0f} gradients of {cost.seconds:.3g} s"
@@ -120,7 +120,7 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
                 if step is None:
                     return None
                 epochs = scale.attack_epochs
-                seconds += epochs * _steps_per_epoch(config) * step.seconds
+                seconds += epochs * costs.steps_per_epoch(config) * step.seconds
                 reason += f"; {attack}'s generator {epochs} epochs"
         return seconds, reason
 
@@ -135,7 +135,7 @@ def _attack(study: Study, run: str, seed: int, protocol: str) -> Step:
 
 def _attack_released(study: Study, file: pathlib.Path, protocol: str) -> Step:
     def estimate(book):
-        # The paper's network, as those of its authors have it.
+        # The released models have the network of the paper's AT-PGD.
         config = study.config("at_pgd", 0)
         cost = book.gradient(config)
         if cost is None:
@@ -165,7 +165,8 @@ def _measure(study: Study, measurement: Measurement) -> Step:
         )
         if measurement.steps:
             cost = book.step(study.scale.timed(config))
-            # All five methods together take some eight times AT-PGD's step.
+            # A round, one step of each of the five methods, takes about
+            # eight times as long as AT-PGD's step.
             return cost and (
                 8 * measurement.steps * cost.seconds,
                 f"{measurement.steps} rounds of steps",
@@ -183,10 +184,3 @@ def _measure(study: Study, measurement: Measurement) -> Step:
         lambda: measurement.load(study),
         estimate,
     )
-
-
-def _steps_per_epoch(config: Config) -> int:
-    size = config.train_examples
-    if size is None:
-        size = _TRAIN_SIZES[config.dataset] - config.validation_examples
-    return size // config.batch_size

@@ -1,9 +1,9 @@
-"""Times training steps of several runs, in turns.
+"""Times the training steps of several runs in turns.
 
 seconds = time_steps({"AT-PGD": config, "ADT-EXP": other_config}, rounds=5)
 seconds["ADT-EXP"] / seconds["AT-PGD"]     # a ratio for each round
 
-Images are random and of the data set's size: no data set is needed.
+The images are random and have the size of the data set, which is not needed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ def time_steps(
 ) -> dict[str, np.ndarray]:
     """Returns the seconds of a training step [rounds] of each run.
 
-    In a round every run takes one step, so that what else the machine does
-    meets them alike. A first round, which compiles, is not counted.
+    In a round every run takes one step, so that other work of the machine
+    affects all runs alike. A first round, which compiles, is not counted.
+
+    Args:
+        configs: Mapping from a name to the configuration of a run.
+        rounds: Number of rounds.
     """
     runs = {name: _build(config) for name, config in configs.items()}
     seconds = {name: [] for name in runs}
@@ -47,7 +51,7 @@ def time_steps(
 def classifier_and_batch(
     config: Config, num_images: int
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """An untrained classifier of a run, with random images and labels."""
+    """Returns an untrained classifier with random images and labels."""
     shape, classes = _sizes(config)
     classifier = networks.get(
         config.network, input_shape=shape, num_classes=classes
@@ -56,7 +60,7 @@ def classifier_and_batch(
 
 
 def _sizes(config: Config) -> tuple[tuple[int, int, int], int]:
-    """Of the images of a run's data set: their shape and their classes."""
+    """Returns the shape of a data set's images and the number of classes."""
     name = config.dataset
     return _SHAPES.get(name, (32, 32, 3)), _CLASSES.get(name, 10)
 

@@ -1,10 +1,10 @@
-"""What a reproduction is made of: a scale, a directory, seeds and flags.
+"""A reproduction: a scale, a directory, seeds and flags.
 
     study = Study(scales.get("tiny"), "build/tiny")
     study.workdir("at_pgd", seed=0)       # build/tiny/runs/at_pgd
     study.config("at_pgd", seed=0)        # the configuration of that run
 
-Targets share runs, and so their workdirs: Table 1's AT-PGD is Figure 2's.
+Targets share runs and their workdirs: Table 1 and Figure 2 have one AT-PGD.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 from adt_tf.threat_models import ThreatModel
 
-#: From a row's label to its run.
+#: Mapping from a row's label to its run.
 Rows = Mapping[str, str | None]
 
 
@@ -31,13 +31,14 @@ class Study:
     """A reproduction in a directory.
 
     Args:
-        scale: Its size.
-        output: Its directory: runs/, measurements/, and what the targets write.
-        seeds: Every run of a table is trained with each of them; a figure is
-            about the first.
-        flags: For every run, after all others, such as `--data_dir=DIR`.
-        rows: Runs to make of each table; None for all, () for none.
-        released: Directory of models that others released, or None.
+        scale: Scale of all runs and attacks.
+        output: Directory of runs/, measurements/ and the targets' files.
+        seeds: Seeds of the runs. A table has a run for each seed, a figure
+            uses the first seed.
+        flags: Flags that every run has after all others, such as
+            `--data_dir=DIR`.
+        rows: Runs of each table to make; None for all, () for none.
+        released: Directory of models released by others, or None.
     """
 
     scale: Scale
@@ -47,7 +48,7 @@ class Study:
     rows: tuple[str, ...] | None = None
     released: pathlib.Path | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         unknown = [run for run in self.rows or () if run not in registry.RUNS]
         if unknown:
             raise ValueError(
@@ -56,7 +57,7 @@ class Study:
             )
 
     def file(self, name: str) -> pathlib.Path:
-        """Where a target's file lies: other seeds have files of their own."""
+        """Returns the path of a target's file; its name holds the seeds."""
         path = self.output / name
         if self.seeds == (0,):
             return path
@@ -64,12 +65,12 @@ class Study:
         return path.with_stem(f"{path.stem}-seeds{seeds}")
 
     def workdir(self, run: str, seed: int) -> pathlib.Path:
-        """Where a run lies."""
+        """Returns the directory of a run."""
         suffix = f"-seed{seed}" if seed else ""
         return self.output / "runs" / f"{run}{suffix}"
 
     def arguments(self, run: str, seed: int) -> list[str]:
-        """Returns the flags of adt-train for a run, but for its workdir."""
+        """Returns the flags of adt-train for a run except its workdir."""
         return [
             *registry.RUNS[run].arguments(self.scale),
             *([f"--seed={seed}"] if seed else []),
@@ -81,27 +82,27 @@ class Study:
         return Config.parse(self.arguments(run, seed))
 
     def classifier(self, run: str, seed: int) -> Any:
-        """Loads what a finished run has trained."""
+        """Loads the classifier of a finished run."""
         return Workdir(self.workdir(run, seed)).load_classifier()
 
     def classifiers(self, rows: Rows) -> dict[str, Any]:
-        """Loads those of a figure's rows, by their labels."""
+        """Loads the classifiers of a figure's rows, by their labels."""
         return {
             k: self.classifier(run, self.seeds[0]) for k, run in rows.items()
         }
 
     def threat_model(self, run: str) -> ThreatModel:
-        """Returns the ball that a run was trained for."""
+        """Returns the threat model that a run is trained for."""
         return inputs.threat_model(self.config(run, self.seeds[0]))
 
     def images(self, figure: str, run: str) -> data.ImageData:
-        """The test examples that a figure is about."""
+        """Returns the test examples of a figure."""
         return self.test_data(run, self.seeds[0], self.scale.images[figure])
 
     def test_data(
         self, run: str, seed: int, num_examples: int | None
     ) -> data.ImageData:
-        """The first test examples of a run's data set, or all."""
+        """Returns the first test examples of a run's data set, or all."""
         config = self.config(run, seed)
         test = inputs.load_data(config, "test")
         if num_examples is None or num_examples >= len(test):
@@ -109,7 +110,7 @@ class Study:
         return inputs.load_data(config, "test", num_examples)
 
     def rows_to_make(self, rows: Rows) -> dict[str, str | None]:
-        """The rows that are asked for."""
+        """Returns the rows that `--rows` selects."""
         if self.rows is None:
             return dict(rows)
         return {k: run for k, run in rows.items() if run in self.rows}

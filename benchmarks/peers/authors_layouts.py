@@ -1,7 +1,7 @@
-"""Networks with the names and shapes under which their authors saved them.
+"""Networks with the names and shapes of their authors' saved weights.
 
-Written from the descriptions of the networks and from the names in released
-files; RobustBench has the others.
+They follow the descriptions of the networks and the names in released files.
+RobustBench has the other architectures.
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch import nn
 
 
 class SmallCnn(nn.Module):
-    """TRADES' SmallCNN: the names `feature_extractor` and `classifier`."""
+    """TRADES' SmallCNN, with `feature_extractor` and `classifier`."""
 
     def __init__(self):
         super().__init__()
@@ -42,7 +42,7 @@ class SmallCnn(nn.Module):
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 for 28x28 images, the first convolution padded."""
+    """LeNet-5 for 28x28 images, with a padded first convolution."""
 
     def __init__(self):
         super().__init__()
@@ -59,7 +59,7 @@ class LeNet5(nn.Module):
 
 
 class LeNet(nn.Module):
-    """The network of PyTorch's example for MNIST, with two dense layers."""
+    """The network of PyTorch's MNIST example, with two dense layers."""
 
     def __init__(self):
         super().__init__()
@@ -101,7 +101,7 @@ class _Block(nn.Module):
 
 
 class Generator(nn.Module):
-    """ADT's generators; with a latent vector the implicit one, with tanh."""
+    """ADT's explicit generator, or the implicit one with a latent vector."""
 
     def __init__(self, inputs, outputs, width, latent=None):
         super().__init__()
@@ -130,7 +130,7 @@ class Generator(nn.Module):
 
 
 class Encoder(nn.Module):
-    """ADT's q, from perturbations to means and raw variances of z."""
+    """ADT's q: maps perturbations to means and raw variances of z."""
 
     def __init__(self, latent, width):
         super().__init__()
@@ -156,11 +156,12 @@ class Encoder(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """A network of 12,000 weights with what ordinary classifiers have.
+    """A network of 12,000 weights with the parts of ordinary classifiers.
 
-    A normalisation inside, a strided stem with max pooling, a residual block
-    with batch norm on its shortcut, a depthwise convolution, a squeeze and
-    excitation, average pooling, and dense layers behind a flattened map.
+    It has a normalisation of the input, a strided stem with max pooling, a
+    residual block with batch norm on its shortcut, a depthwise convolution, a
+    squeeze and excitation, average pooling, and dense layers on a flattened
+    map.
     """
 
     def __init__(self):

@@ -1,15 +1,15 @@
-"""Writes what torch makes of the weights that the bridge is tested on.
+"""Writes PyTorch's outputs for the tests of the weight bridge.
 
     python -m venv .venv-bridge
     .venv-bridge/bin/pip install torch==2.13.0 numpy onnx onnxscript safetensors
     .venv-bridge/bin/pip install --no-deps robustbench==1.1.1
     .venv-bridge/bin/python benchmarks/peers/bridge_references.py
 
-writes tests/data/bridge: for each architecture torch's logits and gradients
-for weights that follow from their names (tests/support/reference_weights.py),
-so that no weights need be stored; small files of torch, safetensors and ONNX;
-and the arrays and logits that they stand for. The architectures are those of
-RobustBench and `authors_layouts.py`.
+The last command writes tests/data/bridge: for each architecture of RobustBench
+and `authors_layouts.py` the logits and gradients of torch, for weights that are
+computed from their names (tests/support/reference_weights.py), so that no
+weights are stored; small files of torch, safetensors and ONNX; and the arrays
+and logits that these files must give.
 """
 
 import collections
@@ -41,7 +41,7 @@ from tests.support import reference_weights  # noqa: E402
 def architecture(name):
     """Imports a module of RobustBench's architectures by its file.
 
-    The package itself imports torchvision, which these modules do without.
+    The package itself imports torchvision, which these modules do not need.
     """
     (package,) = importlib.util.find_spec(
         "robustbench"
@@ -126,7 +126,7 @@ def networks():
 
 
 def fill(network):
-    """Gives a network the weights of its names; returns its state dict."""
+    """Sets the weights computed from their names; returns the state dict."""
     state_dict = {
         name: torch.from_numpy(
             reference_weights.weight(name, tuple(tensor.shape))
@@ -140,7 +140,7 @@ def fill(network):
 
 
 def outputs_and_gradients(network, images, *others):
-    """Returns outputs, and the gradients of a cross-entropy at the images."""
+    """Returns outputs, and the gradients of a loss at the images."""
     x = torch.from_numpy(images).requires_grad_()
     outputs = network(x, *others)
     if outputs.ndim == 2:
@@ -154,7 +154,7 @@ def outputs_and_gradients(network, images, *others):
 
 
 def write_outputs():
-    """Writes outputs.npz; of gradients and maps every fourth pixel."""
+    """Writes outputs.npz, with every fourth pixel of gradients and maps."""
     arrays = {}
     for name, (network, shape) in networks().items():
         state_dict = fill(network)
@@ -176,7 +176,7 @@ def write_outputs():
 
 
 def checkpoint():
-    """Returns a checkpoint with what state dicts of others have in them."""
+    """Returns a checkpoint with the kinds of entries of other projects."""
     random = torch.Generator().manual_seed(0)
 
     def normal(*shape):
@@ -223,10 +223,10 @@ def checkpoint():
 
 
 def write_files():
-    """Writes one checkpoint in each form, and the arrays in it."""
+    """Writes one checkpoint in each file format, and its arrays."""
     saved = checkpoint()
     state_dict = saved["state_dict"]
-    # A storage of a GPU differs in its name of a place alone.
+    # The storage of a GPU differs from this one only in its location tag.
     torch.serialization.location_tag = lambda storage: "cuda:0"
     torch.save(saved, FOLDER / "zip.pt")
     torch.save(
@@ -251,7 +251,7 @@ def write_files():
 
 
 def write_graphs():
-    """Writes ONNX graphs of one network by both exporters, and its state."""
+    """Writes ONNX graphs of a network by both exporters, and its state."""
     network = SmallResNet()
     fill(network)
     images = reference_weights.images(CIFAR)
@@ -289,7 +289,7 @@ def write_graphs():
 
 
 def strip(path):
-    """Takes the places in the source code out of an ONNX file."""
+    """Removes the locations in the source code from an ONNX file."""
     model = onnx.load(path)
     for part in (model, model.graph, *model.graph.node, *model.graph.input):
         part.doc_string = ""

@@ -1,4 +1,4 @@
-"""Sets our attacks beside other libraries' on one classifier: who is stronger?
+"""Compares the strength of our attacks with other libraries' on a classifier.
 
     python scripts/evaluate.py --workdir=DIR --test_examples=1000 \
         --attacks=fgsm,pgd-20,mim-20,apgd-ce,apgd-dlr,apgd-t,fab-t,square \
@@ -9,11 +9,11 @@
         --weights=build/peers/run.npz
     python benchmarks/peers/compare_strength.py build/peers/run.json
 
-reads run.json and run.strength.npz and prints the robust accuracy that each
-attack leaves, ours and theirs, with the examples that fall to one of the two
-only. Exits with 1 if ours leaves over 0.5 points more than theirs. Of several
-evaluations, with other seeds on both sides, it takes the mean: with a random
-start one seed decides little.
+The last command reads run.json and run.strength.npz. It prints the robust
+accuracy under each attack, ours and theirs, with the number of examples that
+only one of the two breaks, and exits with 1 if the accuracy under ours is over
+0.5 points higher. For several evaluations, with different seeds on both sides,
+it takes the mean, since random starts make one seed unreliable.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import sys
 
 import numpy as np
 
-# How the evaluation calls an attack, and how libraries.py does.
+# Mapping from an attack's name in the evaluation to its name in libraries.py.
 SAME = {
     "FGSM": "fgsm",
     "PGD-20": "pgd-20",
@@ -35,22 +35,23 @@ SAME = {
     "FAB-T": "fab-t-100",
     "Square": "square-5000",
 }
-MOST = 0.5  # points
+MOST = 0.5  # Largest difference, in points.
 
 
 def rows(ours: dict, theirs: dict) -> list[tuple]:
     """Returns (attack, library, ours, theirs, difference, alone, alone).
 
     Args:
-        ours: "natural" and the attacks' names, and which examples are right.
-        theirs: The same by "library/attack".
+        ours: Mapping from "natural" or an attack to the examples that are
+            classified correctly.
+        theirs: The same mapping, from "library/attack".
     """
     table = []
     for name, other in SAME.items():
         for key in sorted(k for k in theirs if k.endswith(f"/{other}")):
             if name not in ours:
                 continue
-            # A library that ran out of time saw the first examples only.
+            # An attack that ran out of time has verdicts on the first examples.
             one, two = ours[name][: len(theirs[key])], theirs[key]
             table.append(
                 (
@@ -68,12 +69,12 @@ def rows(ours: dict, theirs: dict) -> list[tuple]:
 
 
 def read(path: pathlib.Path) -> tuple[dict, dict]:
-    """Returns which examples withstand, ours and theirs."""
+    """Returns the examples that withstand our and their attacks."""
     values = json.loads(path.read_text())
     if not values["independent"]:
         raise ValueError(
-            f"{path} holds what stands after attacks in turn; evaluate again "
-            "with --independent, each attack on its own."
+            f"{path} must hold independent attacks. Evaluate again with "
+            "--independent."
         )
     ours = {
         name: np.array([letter == "1" for letter in letters])
@@ -83,8 +84,8 @@ def read(path: pathlib.Path) -> tuple[dict, dict]:
         theirs = {name: arrays[name] for name in arrays.files}
     if not np.array_equal(ours["natural"], theirs["natural"]):
         raise ValueError(
-            f"The clean verdicts in {path} and those of the other libraries "
-            "differ: the examples or the weights are not the same."
+            f"The verdicts on clean examples in {path} differ from the other "
+            "libraries': the examples or the weights are not the same."
         )
     return ours, theirs
 
@@ -94,7 +95,7 @@ def averaged(tables: list[list[tuple]]) -> list[tuple]:
     by_name = {}
     for row in itertools.chain(*tables):
         by_name.setdefault(row[:2], []).append(row[2:])
-    return [(*name, *np.mean(found, axis=0)) for name, found in by_name.items()]
+    return [(*name, *np.mean(rows, axis=0)) for name, rows in by_name.items()]
 
 
 def main() -> None:
@@ -103,7 +104,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "evaluations", nargs="+", help="The .json of scripts/evaluate.py."
+        "evaluations", nargs="+", help=".json files of scripts/evaluate.py."
     )
     paths = [pathlib.Path(path) for path in parser.parse_args().evaluations]
     pairs = [read(path) for path in paths]

@@ -1,11 +1,11 @@
-"""Writes a Keras network, inputs and its outputs to a file for its twin.
+"""Writes a Keras network with inputs and outputs to a file for its twin.
 
     python benchmarks/peers/export_weights.py --workdir=DIR --output=FILE.npz
     python benchmarks/peers/export_weights.py --fresh=posterior --output=...
 
-The first writes the classifier of a run with test images, labels and logits;
-the second a network with random weights, to check its twin. Runs in the
-project's own environment; the file is read by weights.py in the other one.
+The first command writes the classifier of a run with test images, labels and
+logits; the second a network with random weights, to check its twin. They run in
+the environment of adt_tf; weights.py reads the file in the peers' environment.
 """
 
 import json
@@ -21,17 +21,17 @@ FRESH = ["explicit_generator", "implicit_generator", "posterior"]
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
-    "workdir", None, "The run whose classifier to write.", flag_values=FLAGS
+    "workdir", None, "Run whose classifier is written.", flag_values=FLAGS
 )
 flags.DEFINE_enum(
     "fresh",
     None,
     FRESH,
-    "A network with random weights in its place.",
+    "Network with random weights to write instead.",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(
-    "examples", 1000, "Test images, or random inputs.", flag_values=FLAGS
+    "examples", 1000, "Number of test images or inputs.", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "input_shape",
@@ -52,7 +52,7 @@ define_config(FLAGS, shown=OF_EVALUATION)
 
 
 def from_workdir(values) -> tuple:
-    """Returns the details, the model, its inputs and the labels of a run."""
+    """Returns the details, model, inputs and labels of a run."""
     config = config_of_run(values, values.workdir)
     from adt_tf import data
     from adt_tf.runs import inputs
@@ -78,7 +78,7 @@ def from_workdir(values) -> tuple:
 
 
 def from_scratch(values) -> tuple:
-    """Returns the same of a network with random weights and statistics."""
+    """Returns the same for a network with random weights and statistics."""
     import numpy as np
 
     from adt_tf import networks
@@ -88,8 +88,8 @@ def from_scratch(values) -> tuple:
     settings = {"width_factor": values.twin_width_factor}
     network = getattr(networks, values.fresh)(shape, **settings)
     for variable in network.weights:
-        # The initial ones and zeros of batch normalisation would hide a
-        # mistake in it.
+        # The initial ones and zeros of batch normalisation would hide a wrong
+        # twin.
         if variable.name in ("gamma", "moving_variance"):
             variable.assign(generator.uniform(0.5, 1.5, variable.shape))
         elif variable.name in ("beta", "moving_mean", "bias"):
@@ -111,7 +111,10 @@ def main() -> None:
     """Writes the file."""
     values, output = FLAGS, command.required(FLAGS, "output")
     if (values.workdir is None) == (values.fresh is None):
-        raise ValueError("Give either --workdir or --fresh.")
+        raise ValueError(
+            "Give either --workdir or --fresh. Received: "
+            f"--workdir={values.workdir}, --fresh={values.fresh}"
+        )
     import_tensorflow()
     build = from_scratch if values.workdir is None else from_workdir
     details, network, inputs, labels = build(values)

@@ -1,25 +1,23 @@
-"""A process that times an ADT-EXP step in JAX, a round at a time.
+"""Times an ADT-EXP step in JAX, a round at a time.
 
-It answers as worker.py does, with the Python of requirements-jax.txt, and
-knows one task:
+The process answers as worker.py does, with the Python of requirements-jax.txt.
+It has one task:
 
     {"task": "train", "method": "adt_exp", "network": "wrn-16-4", "batch": 16}
 
-with k (5), T (7), epsilon (8 / 255), learning_rate (1e-6) and samples
-("batched" or "one_by_one"; by default the faster). The whole step is one
-jitted function: T steps of Adam on (mu, rho) with the classifier's statistics
-fixed, then one of SGD with momentum on a fresh sample, in training mode.
+with the fields k (5), T (7), epsilon (8 / 255), learning_rate (1e-6) and
+samples ("batched" or "one_by_one"; by default the faster). The whole step is
+one jitted function: T steps of Adam on (mu, rho) with fixed statistics of the
+classifier, then one step of SGD with momentum, in training mode, on a new
+sample.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import os
 import re
-import sys
-import time
 
+import answering
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,7 +137,7 @@ def step_function(blocks, settings):
 
         phi = {"mu": jnp.zeros_like(x), "rho": jnp.zeros_like(x)}
         keys = jax.random.split(key, settings["T"] + 2)
-        # A loop in XLA loses the fast convolutions of a CPU: unrolled.
+        # Unrolled: inside an XLA loop a CPU has no fast convolutions.
         for t in range(settings["T"]):
             phi = ascend(phi, keys[t])
         x_adv, _ = sample(x, phi, jax.random.normal(keys[-2], x.shape))
@@ -163,7 +161,7 @@ def step_function(blocks, settings):
 
 
 def prepare(fields):
-    """Returns the work, the choices made for it and the number of images."""
+    """Returns the work, the choices for it and the number of images."""
     match = re.fullmatch(r"wrn-(\d+)-(\d+)", fields.get("network", ""))
     if fields.get("method") != "adt_exp" or not match:
         raise ValueError(
@@ -179,10 +177,7 @@ def prepare(fields):
     candidates = [
         work_of(fields, match, settings | {"samples": w}) for w in ways
     ]
-    for work in candidates:
-        work()
-    best = [min(timed(work) for _ in range(3)) for work in candidates]
-    index = best.index(min(best)) if len(ways) > 1 else 0
+    index = answering.fastest(candidates)
     return candidates[index], {"samples": ways[index]}, fields["batch"]
 
 
@@ -193,7 +188,7 @@ def work_of(fields, match, settings):
     x = generator.uniform(size=(fields["batch"], 32, 32, 3)).astype("float32")
     y = generator.integers(0, 10, fields["batch"])
     state = [*state, jax.tree.map(np.zeros_like, state[0]), jax.random.key(0)]
-    # The step gives its arguments' memory away: they are JAX's from the start.
+    # The step donates its arguments, so they must be arrays of JAX.
     state = jax.tree.map(jnp.array, state)
     step = step_function(blocks, settings)
     step = functools.partial(step, x=jnp.array(x), y=jnp.array(y))
@@ -205,37 +200,5 @@ def work_of(fields, match, settings):
     return work
 
 
-def timed(work):
-    """Returns the seconds that the work takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def main() -> None:
-    """Answers line by line."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    work, images = None, 0
-    for line in filter(str.strip, sys.stdin):
-        try:
-            fields = json.loads(line)
-            if fields == {"run": True}:
-                cpu, begin = time.process_time(), time.perf_counter()
-                work()
-                answer = {
-                    "seconds": time.perf_counter() - begin,
-                    "cpu_seconds": time.process_time() - cpu,
-                    "images": images,
-                }
-            else:
-                work, chosen, images = prepare(fields)
-                answer = {"ready": True, "chosen": chosen}
-        except Exception as error:
-            # Whoever asks waits for a line, whatever went wrong.
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answering.serve(prepare)

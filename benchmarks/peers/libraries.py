@@ -4,11 +4,10 @@
         "foolbox/pgd-20", network, shape=(3, 32, 32), norm="l2", epsilon=0.5)
     x_adv = attack(images, labels)    # NCHW tensors
 
-Every attack is the library's own, called as its documentation says; only
-epsilon, steps and step sizes are given. They differ in small ways that belong
-to the libraries: Foolbox accumulates MIM's raw gradients, where the others
-divide each by its mean absolute value, and only Foolbox's MIM can start at
-random.
+Every attack is the library's, called as its documentation describes, with
+epsilon, steps and step sizes as arguments. The libraries differ in small ways:
+Foolbox's MIM accumulates raw gradients, where the others divide each gradient
+by its mean absolute value, and only Foolbox's MIM can have a random start.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ def get(
     """Returns an attack of a library.
 
     Args:
-        name: "library/attack", of `names()`; the number behind pgd, mim and
-            apgd is that of the steps, behind square that of the queries.
-        network: A classifier in inference mode.
-        shape: Of an image: channels, height, width.
+        name: "library/attack", one of `names()`. A number after it is the
+            number of steps, for square the number of queries.
+        network: Classifier in inference mode.
+        shape: Channels, height and width of an image.
         epsilon: Radius of the ball.
         norm: "linf" or "l2".
-        num_classes: Of the classifier.
-        seed: Of torch's and NumPy's random numbers, set before every batch.
+        num_classes: Number of classes.
+        seed: Seed of torch and NumPy, set before every batch.
     """
     library, _, rest = name.partition("/")
     attack, _, steps = rest.rpartition("-")
@@ -52,8 +51,8 @@ def get(
         attack, steps = rest, "0"
     if (library, attack) not in _ATTACKS:
         raise ValueError(
-            f"Argument `name` must be one of {', '.join(names())}, with other "
-            f"numbers if you like. Received: name={name!r}"
+            f"Argument `name` must be one of {', '.join(names())}, or have "
+            f"another number. Received: name={name!r}"
         )
     if norm != "linf" and (library, attack) in _LINF_ONLY:
         raise ValueError(f"{library} has no {attack} in {norm}.")
@@ -69,7 +68,7 @@ def get(
 
 
 def names(norm: str = "linf") -> list[str]:
-    """Returns all attacks in a norm, with the usual numbers of steps."""
+    """Returns the names of all attacks in a norm, with the usual steps."""
     return [
         f"{library}/{attack}{_USUAL.get(attack, '')}"
         for library, attack in _ATTACKS
@@ -86,14 +85,14 @@ _LINF_ONLY = {("torchattacks", "fgsm"), ("torchattacks", "mim")}
 
 
 class _Context:
-    """What the attacks of all libraries are made from."""
+    """The classifier, the ball and the seed of an attack."""
 
     def __init__(self, network, shape, epsilon, norm, num_classes, seed):
         self.network = network
         self.shape = shape
         self.epsilon = epsilon
         self.norm = norm
-        # As ART, Foolbox and torchattacks call it.
+        # ART takes the order; Foolbox and torchattacks take the prefix.
         self.order = {"linf": np.inf, "l2": 2}[norm]
         self.prefix = {"linf": "Linf", "l2": "L2"}[norm]
         self.num_classes = num_classes
@@ -144,7 +143,7 @@ def _art(make):
         attack = make(evasion, context, steps)
 
         def run(images, labels):
-            # One batch in, one batch through.
+            # ART splits larger inputs into batches.
             attack.set_params(batch_size=len(images))
             return torch.from_numpy(
                 attack.generate(images.numpy(), labels.numpy())
@@ -155,29 +154,92 @@ def _art(make):
     return build
 
 
-def _torchattacks(make):
-    """Adapts a function from a context to an attack of torchattacks."""
+def _torchattacks(
+    name: str | dict[str, str],
+    arguments: Callable[[_Context, int], dict] = lambda context, steps: {},
+) -> Callable:
+    """Adapts an attack of torchattacks.
+
+    Args:
+        name: Name of its class, or a mapping from a norm to this name.
+        arguments: Function from a context and the number of steps to its
+            arguments beside the network and epsilon.
+    """
 
     def build(context, steps):
         import torchattacks
 
-        return make(torchattacks, context, steps)
+        is_same = isinstance(name, str)
+        attack = getattr(torchattacks, name if is_same else name[context.norm])
+        return attack(
+            context.network, eps=context.epsilon, **arguments(context, steps)
+        )
 
     return build
 
 
-def _art_apgd(loss_type: str) -> Callable:
+def _steps(context: _Context, steps: int) -> dict:
+    """Returns the arguments of steps of epsilon / 4."""
+    return {"alpha": context.epsilon / 4, "steps": steps}
+
+
+def _of_autoattack(
+    name: str,
+    *,
+    steps_name: str | None = "steps",
+    classes: bool = False,
+    **more,
+) -> Callable:
+    """Adapts AutoAttack of torchattacks, or one of its attacks.
+
+    Args:
+        name: Name of the class.
+        steps_name: Argument that takes the number of steps; None for none.
+        classes: Whether the attack takes the number of classes.
+        **more: Further arguments of the attack.
+    """
+
+    def arguments(context, steps):
+        values = {"norm": context.prefix, "seed": context.seed, **more}
+        if steps_name:
+            values[steps_name] = steps
+        if classes:
+            values["n_classes"] = context.num_classes
+        return values
+
+    return _torchattacks(name, arguments)
+
+
+def _art_attack(
+    name: str, arguments: Callable[[_Context, int], dict]
+) -> Callable:
+    """Adapts an iterative attack of ART.
+
+    Args:
+        name: Name of its class.
+        arguments: Function from a context and the number of steps to its
+            arguments beside the classifier, norm and epsilon.
+    """
     return _art(
-        lambda evasion, context, steps: evasion.AutoProjectedGradientDescent(
+        lambda evasion, context, steps: getattr(evasion, name)(
             context.art_classifier,
             eps=context.epsilon,
             norm=context.order,
-            eps_step=2 * context.epsilon,
             max_iter=steps,
-            nb_random_init=1,
-            loss_type=loss_type,
             verbose=False,
+            **arguments(context, steps),
         )
+    )
+
+
+def _art_apgd(loss_type: str) -> Callable:
+    return _art_attack(
+        "AutoProjectedGradientDescent",
+        lambda context, steps: {
+            "eps_step": 2 * context.epsilon,
+            "nb_random_init": 1,
+            "loss_type": loss_type,
+        },
     )
 
 
@@ -202,112 +264,42 @@ _ATTACKS = {
             context.art_classifier, norm=context.order, eps=context.epsilon
         )
     ),
-    ("art", "pgd"): _art(
-        lambda evasion, context, steps: evasion.ProjectedGradientDescentPyTorch(
-            context.art_classifier,
-            eps=context.epsilon,
-            norm=context.order,
-            eps_step=context.epsilon / 4,
-            max_iter=steps,
-            num_random_init=1,
-            verbose=False,
-        )
+    ("art", "pgd"): _art_attack(
+        "ProjectedGradientDescentPyTorch",
+        lambda context, steps: {
+            "eps_step": context.epsilon / 4,
+            "num_random_init": 1,
+        },
     ),
-    ("art", "mim"): _art(
-        lambda evasion, context, steps: evasion.MomentumIterativeMethod(
-            context.art_classifier,
-            eps=context.epsilon,
-            norm=context.order,
-            eps_step=context.epsilon / 4,
-            decay=1.0,
-            max_iter=steps,
-            verbose=False,
-        )
+    ("art", "mim"): _art_attack(
+        "MomentumIterativeMethod",
+        lambda context, steps: {
+            "eps_step": context.epsilon / 4,
+            "decay": 1.0,
+        },
     ),
     ("art", "apgd-ce"): _art_apgd("cross_entropy"),
     ("art", "apgd-dlr"): _art_apgd("difference_logits_ratio"),
-    ("art", "square"): _art(
-        lambda evasion, context, steps: evasion.SquareAttack(
-            context.art_classifier,
-            eps=context.epsilon,
-            norm=context.order,
-            max_iter=steps,
-            p_init=0.8,
-            verbose=False,
-        )
+    ("art", "square"): _art_attack(
+        "SquareAttack", lambda context, steps: {"p_init": 0.8}
     ),
-    ("torchattacks", "fgsm"): _torchattacks(
-        lambda library, context, steps: library.FGSM(
-            context.network, eps=context.epsilon
-        )
-    ),
+    ("torchattacks", "fgsm"): _torchattacks("FGSM"),
     ("torchattacks", "pgd"): _torchattacks(
-        lambda library, context, steps: getattr(
-            library, {"linf": "PGD", "l2": "PGDL2"}[context.norm]
-        )(
-            context.network,
-            eps=context.epsilon,
-            alpha=context.epsilon / 4,
-            steps=steps,
-            random_start=True,
-        )
+        {"linf": "PGD", "l2": "PGDL2"},
+        lambda context, steps: _steps(context, steps) | {"random_start": True},
     ),
     ("torchattacks", "mim"): _torchattacks(
-        lambda library, context, steps: library.MIFGSM(
-            context.network,
-            eps=context.epsilon,
-            alpha=context.epsilon / 4,
-            steps=steps,
-            decay=1.0,
-        )
+        "MIFGSM", lambda context, steps: _steps(context, steps) | {"decay": 1.0}
     ),
-    ("torchattacks", "apgd-ce"): _torchattacks(
-        lambda library, context, steps: library.APGD(
-            context.network,
-            norm=context.prefix,
-            eps=context.epsilon,
-            steps=steps,
-            loss="ce",
-            seed=context.seed,
-        )
+    ("torchattacks", "apgd-ce"): _of_autoattack("APGD", loss="ce"),
+    ("torchattacks", "apgd-t"): _of_autoattack("APGDT", classes=True),
+    ("torchattacks", "fab-t"): _of_autoattack(
+        "FAB", classes=True, multi_targeted=True
     ),
-    ("torchattacks", "apgd-t"): _torchattacks(
-        lambda library, context, steps: library.APGDT(
-            context.network,
-            norm=context.prefix,
-            eps=context.epsilon,
-            steps=steps,
-            n_classes=context.num_classes,
-            seed=context.seed,
-        )
+    ("torchattacks", "square"): _of_autoattack(
+        "Square", steps_name="n_queries"
     ),
-    ("torchattacks", "fab-t"): _torchattacks(
-        lambda library, context, steps: library.FAB(
-            context.network,
-            norm=context.prefix,
-            eps=context.epsilon,
-            steps=steps,
-            multi_targeted=True,
-            n_classes=context.num_classes,
-            seed=context.seed,
-        )
-    ),
-    ("torchattacks", "square"): _torchattacks(
-        lambda library, context, steps: library.Square(
-            context.network,
-            norm=context.prefix,
-            eps=context.epsilon,
-            n_queries=steps,
-            seed=context.seed,
-        )
-    ),
-    ("torchattacks", "autoattack"): _torchattacks(
-        lambda library, context, steps: library.AutoAttack(
-            context.network,
-            norm=context.prefix,
-            eps=context.epsilon,
-            n_classes=context.num_classes,
-            seed=context.seed,
-        )
+    ("torchattacks", "autoattack"): _of_autoattack(
+        "AutoAttack", steps_name=None, classes=True
     ),
 }

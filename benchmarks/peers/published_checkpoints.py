@@ -1,10 +1,10 @@
-"""Torchattacks' AutoAttack on published checkpoints, in torch's own networks.
+"""Runs torchattacks' AutoAttack on published checkpoints, in PyTorch.
 
     .venv-peers/bin/python benchmarks/peers/published_checkpoints.py \
         --checkpoints=DIR
 
-runs after benchmarks/published_checkpoints.py, on the images that it left in
-build/published, and writes the verdicts beside its own.
+Run benchmarks/published_checkpoints.py first: this script attacks the images
+that it wrote to build/published, and writes the verdicts to the same folder.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def load(name: str, checkpoints: pathlib.Path) -> torch.nn.Module:
 
 
 def main() -> None:
-    """Attacks each network's images, those still standing each time."""
+    """Runs each attack on the images that have withstood the ones before."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoints", type=pathlib.Path, required=True)
     parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)

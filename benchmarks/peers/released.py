@@ -1,13 +1,13 @@
-"""Training steps as the paper's released PyTorch code does them.
+"""Training steps of the paper's released PyTorch code.
 
     step = METHODS["adt_exp"](classifier, Settings())
     loss = step(images, labels)    # NCHW, one update of the weights
 
-Written from the paper and from what is known of that code: NCHW, samples one
-by one, `backward` in the inner loop, which computes weight gradients as well
-and throws them away, gradients of (mu, rho) that are never set to zero, and
-log(1 - a^2 + 1e-8). AT-PGD is not part of that release; here it is the loop as
-it is commonly written, with the gradient at the images only.
+They have the properties of that code: NCHW, samples one by one, `backward` in
+the inner loop, which also computes weight gradients that nothing uses,
+gradients of (mu, rho) that are never set to zero, and log(1 - a^2 + 1e-8). The
+release does not include AT-PGD; here it is the usual loop, with gradients of
+the images only.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ import twins
 from torch import nn
 
 Step = Callable[[torch.Tensor, torch.Tensor], float]
+#: Function from the classifier, images, labels and epsilon to the generator's
+#: input.
+Condition = Callable[..., torch.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a training step depends on; the defaults are the paper's.
+    """Settings of a training step; the defaults are the paper's.
 
     Attributes:
-        input_shape: Of an image: height, width, channels.
+        input_shape: Height, width and channels of an image.
         epsilon: Radius of the l-infinity ball.
-        num_steps: T of ADT-EXP, or the steps of AT-PGD.
-        num_samples: k of ADT-EXP.
-        entropy_weight: lambda.
-        width_factor: Of the generator and of q.
-        learning_rate: Of the classifier. The default leaves it as it is, so
-            that every round of a timing has the same work to do.
+        num_steps: Number of steps, T.
+        num_samples: Number of samples of ADT-EXP, k.
+        entropy_weight: Weight of the entropy, lambda.
+        width_factor: Factor of the widths of the generator and of q.
+        learning_rate: Learning rate of the classifier. The default hardly
+            changes the weights, so that all rounds of a timing do equal work.
         samples: "batched" or "one_by_one"; the tuned ADT-EXP only.
         compile: Mode of torch.compile for every network, or "none".
         bfloat16: Whether networks run in bfloat16 autocast.
@@ -54,21 +57,21 @@ class Settings:
 
 
 class Autocast(nn.Module):
-    """A network in bfloat16 where torch thinks it safe; outputs in float32."""
+    """A network under bfloat16 autocast, with float32 outputs."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
         self.network = network
 
     def forward(self, *inputs):
-        """Runs the network in the block."""
+        """Runs the network under autocast."""
         with torch.autocast("cpu", torch.bfloat16):
             outputs = self.network(*inputs)
         return outputs.float()
 
 
 def prepared(network: nn.Module, settings: Settings) -> nn.Module:
-    """Returns a network in bfloat16 and compiled, where that is asked for."""
+    """Returns a network with the autocast and compilation of the settings."""
     if settings.bfloat16:
         network = Autocast(network)
     if settings.compile == "none":
@@ -127,7 +130,7 @@ def outer_step(
 
 
 def at_pgd(classifier: nn.Module, settings: Settings) -> Step:
-    """AT-PGD: sign steps of epsilon / 4 from a random start."""
+    """Returns a step of AT-PGD: sign steps of epsilon / 4, random start."""
     optimizer = classifier_optimizer(classifier, settings)
     epsilon = settings.epsilon
 
@@ -146,7 +149,7 @@ def at_pgd(classifier: nn.Module, settings: Settings) -> Step:
 
 
 def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-EXP: T steps of Adam on (mu, rho) of each image's own Gaussian."""
+    """Returns a step of ADT-EXP: T steps of Adam on (mu, rho)."""
     optimizer = classifier_optimizer(classifier, settings)
 
     def step(x, y):
@@ -171,48 +174,99 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
 
 
 def adt_exp_am(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-EXP-AM: a generator gives (mu, rho), trained by the same pass."""
+    """Returns a step of ADT-EXP-AM: a generator outputs (mu, rho)."""
     generator = attack_network("explicit_generator", settings)
-    optimizers = [
-        classifier_optimizer(classifier, settings),
-        attack_optimizer(generator),
-    ]
 
-    def step(x, y):
-        outputs = generator(_conditioning(classifier, x, y, settings.epsilon))
-        direction, entropy = _sample(*outputs.chunk(2, dim=1))
-        return saddle_step(
-            classifier,
-            perturb(x, direction, settings.epsilon),
-            y,
-            bonus=settings.entropy_weight * entropy,
-            optimizers=optimizers,
-        )
+    def draw(x, conditioning):
+        direction, entropy = _sample(*generator(conditioning).chunk(2, dim=1))
+        return direction, settings.entropy_weight * entropy
 
-    return step
+    return amortized_step(
+        classifier, [generator], settings, _conditioning, draw
+    )
 
 
 def adt_imp_am(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-IMP-AM: noise through a generator, its entropy bounded by q."""
+    """Returns a step of ADT-IMP-AM: a generator of noise, q bounds entropy."""
+    # The released code has a hinge with weight 1 for the paper's
+    # lambda * log q.
+    return implicit_step(
+        classifier,
+        settings,
+        _conditioning,
+        lambda log_q: -F.relu(-log_q - 0.9),
+    )
+
+
+def implicit_step(
+    classifier: nn.Module,
+    settings: Settings,
+    condition: Condition,
+    bonus_of: Callable[[torch.Tensor], torch.Tensor],
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Step:
+    """Returns a step of ADT-IMP-AM.
+
+    Args:
+        classifier: Classifier to train.
+        settings: Settings of the step.
+        condition: Function that returns the generator's input.
+        bonus_of: Function from log q to the entropy term.
+        memory_format: Memory format of networks and images.
+    """
     generator = attack_network("implicit_generator", settings)
     posterior = attack_network("posterior", settings)
+
+    def draw(x, conditioning):
+        z = torch.empty(len(x), 64).uniform_(-1, 1)
+        direction = generator(conditioning, z)
+        return direction, bonus_of(log_posterior(posterior(direction), z))
+
+    return amortized_step(
+        classifier,
+        [generator, posterior],
+        settings,
+        condition,
+        draw,
+        memory_format,
+    )
+
+
+def amortized_step(
+    classifier: nn.Module,
+    networks: list[nn.Module],
+    settings: Settings,
+    condition: Condition,
+    draw: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Step:
+    """Returns a step that trains a classifier and the attack's networks.
+
+    Args:
+        classifier: Classifier to train.
+        networks: Networks of the attack.
+        settings: Settings of the step.
+        condition: Function that returns the generator's input.
+        draw: Function from images and the generator's input to directions in
+            [-1, 1] and the entropy term.
+        memory_format: Memory format of networks and images.
+    """
+    for network in (classifier, *networks):
+        network.to(memory_format=memory_format)
     optimizers = [
         classifier_optimizer(classifier, settings),
-        attack_optimizer(generator, posterior),
+        attack_optimizer(*networks),
     ]
 
     def step(x, y):
-        z = torch.empty(len(x), 64).uniform_(-1, 1)
-        conditioning = _conditioning(classifier, x, y, settings.epsilon)
-        direction = generator(conditioning, z)
-        log_q = log_posterior(posterior(direction), z)
-        # A hinge with weight 1 stands in the release where the paper has
-        # lambda * log q.
+        x = x.contiguous(memory_format=memory_format)
+        conditioning = condition(classifier, x, y, settings.epsilon)
+        direction, bonus = draw(x, conditioning)
         return saddle_step(
             classifier,
             perturb(x, direction, settings.epsilon),
             y,
-            bonus=-F.relu(-log_q - 0.9),
+            bonus=bonus,
             optimizers=optimizers,
         )
 
@@ -227,10 +281,10 @@ def saddle_step(
     bonus: torch.Tensor,
     optimizers: list[torch.optim.Optimizer],
 ) -> float:
-    """The classifier descends and the attack ascends, in one backward pass.
+    """Updates classifier and attack in one backward pass.
 
-    The gradient is reversed where it enters x_adv, so that all optimisers
-    minimise; `bonus` is what the attack climbs beside the loss.
+    The gradient is reversed at x_adv, so that all optimisers minimise; `bonus`
+    is the entropy term that the attack maximises in addition to the loss.
     """
     classifier.train()
     for optimizer in optimizers:
@@ -247,7 +301,7 @@ def log_posterior(heads: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
     """Returns log q(z | delta), its mean over dimensions and examples."""
     mean, raw_variance = heads.chunk(2, dim=1)
     variance = F.softplus(raw_variance) + 1e-6
-    # -1/2 log(2 pi) has no gradient, but the hinge's threshold counts it.
+    # -1/2 log(2 pi) has no gradient, but changes the value at the hinge.
     return -F.gaussian_nll_loss(mean, z, variance, full=True)
 
 
@@ -261,7 +315,7 @@ def _sample(mu, rho):
 
 
 def _conditioning(classifier, x, y, epsilon):
-    """Returns [x, g1, g2]; the gradients are those of the batch's mean."""
+    """Returns [x, g1, g2] with the gradients of the batch's mean loss."""
     classifier.eval()
 
     def gradient(images):

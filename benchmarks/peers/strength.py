@@ -1,14 +1,14 @@
-"""How strong other libraries' attacks are on a classifier of ours.
+"""Measures the strength of other libraries' attacks on a classifier of ours.
 
     python benchmarks/peers/strength.py --weights=build/peers/run.npz \
         --attacks=foolbox/pgd-20,torchattacks/apgd-ce-100 --examples=500
 
-Runs each attack on the images that export_weights.py wrote and that are
-classified correctly; the others count as broken. Every adversarial image is
-checked against the ball and the pixel range before it is counted.
-Writes run.strength.json and run.strength.npz (for each attack, whether each
-example withstands) after every attack. An attack that runs over --minutes
-stops after its batch, and is reported for the examples that it saw.
+Runs each attack on those images of export_weights.py that are classified
+correctly; the others count as broken. Every adversarial image must lie in the
+ball and in the pixel range. After every attack it writes run.strength.json and
+run.strength.npz, which holds for each attack whether each example withstands
+it. An attack that exceeds --minutes stops after its batch; its numbers are then
+about the examples before.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import weights
 
-# The parts of AutoAttack's standard version.
+# The attacks of AutoAttack's standard version.
 PARTS = ("apgd-ce-100", "apgd-t-100", "fab-t-100", "square-5000")
 NATURAL = "natural"
 
@@ -39,25 +39,26 @@ def parse() -> argparse.Namespace:
         default="all",
         help="Names with commas, or all:\n" + "\n".join(libraries.names()),
     )
-    parser.add_argument("--examples", type=int, help="The first n only.")
+    parser.add_argument("--examples", type=int, help="Number of examples.")
     parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2, help="Of torch.")
-    parser.add_argument("--minutes", type=float, default=30, help="An attack.")
+    parser.add_argument("--threads", type=int, default=2, help="Threads.")
+    parser.add_argument("--minutes", type=float, default=30, help="Time limit.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", help="Without .json or .npz.")
+    parser.add_argument("--output", help="Path without its ending.")
     return parser.parse_args()
 
 
 def run(attack, network, images, labels, *, details, options) -> tuple:
     """Returns whether each example withstands, and the largest distance.
 
-    Where time runs out, for the examples before the first one not attacked.
+    After the time limit, only the examples before the first one that was not
+    attacked are returned.
     """
     robust = (predict(network, images) == labels).numpy()
-    attacked, largest = np.flatnonzero(robust), 0.0
+    correct_rows, largest = np.flatnonzero(robust), 0.0
     end = time.perf_counter() + 60 * options.minutes
-    for start in range(0, len(attacked), options.batch_size):
-        rows = attacked[start : start + options.batch_size]
+    for start in range(0, len(correct_rows), options.batch_size):
+        rows = correct_rows[start : start + options.batch_size]
         if time.perf_counter() > end:
             return robust[: rows[0]], largest
         x, y = images[rows], labels[rows]
@@ -86,7 +87,7 @@ def check(x, x_adv, details, slack=1e-5) -> None:
 
 
 def predict(network, images) -> torch.Tensor:
-    """Returns the labels that the network gives."""
+    """Returns the labels that the network predicts."""
     with torch.inference_mode():
         return network(images).argmax(dim=1)
 
@@ -118,7 +119,7 @@ def main() -> None:
     network, details = exported.network, exported.details
     if exported.labels is None:
         raise ValueError(f"{options.weights} holds no classifier.")
-    # Otherwise most of these attacks compute weight gradients as well.
+    # Most of these attacks would compute weight gradients otherwise.
     network.requires_grad_(False)
     count = options.examples or len(exported.labels)
     if not 0 < count <= len(exported.labels):

@@ -1,11 +1,11 @@
-"""The same training steps, as fast as plain PyTorch does them on a CPU.
+"""The training steps of released.py, tuned for plain PyTorch on a CPU.
 
     step = METHODS["adt_exp"](classifier, Settings(samples="batched"))
     loss = step(images, labels)
 
-Against released.py: channels-last memory, weights frozen while only input
-gradients are wanted, gradients fresh at every step, the stable form of
-log(1 - tanh^2), and the k samples in one batch where that is faster.
+The differences: channels-last memory, frozen weights where only input gradients
+are needed, new gradients at every step, the stable form of log(1 - tanh^2), and
+the k samples in one batch where that is faster.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import torch.nn.functional as F
 from released import (
     Settings,
     Step,
+    amortized_step,
     attack_network,
-    attack_optimizer,
     classifier_optimizer,
-    log_posterior,
+    implicit_step,
     outer_step,
     perturb,
-    saddle_step,
 )
 from torch import nn
 
@@ -33,7 +32,7 @@ CHANNELS_LAST = torch.channels_last
 
 @contextlib.contextmanager
 def frozen(network: nn.Module):
-    """Inference mode, and no weight gradients, inside the block."""
+    """Sets inference mode and turns off weight gradients inside the block."""
     network.eval()
     network.requires_grad_(False)
     try:
@@ -43,7 +42,7 @@ def frozen(network: nn.Module):
 
 
 def at_pgd(classifier: nn.Module, settings: Settings) -> Step:
-    """AT-PGD: sign steps of epsilon / 4 from a random start."""
+    """Returns a step of AT-PGD: sign steps of epsilon / 4, random start."""
     classifier.to(memory_format=CHANNELS_LAST)
     optimizer = classifier_optimizer(classifier, settings)
     epsilon = settings.epsilon
@@ -64,7 +63,7 @@ def at_pgd(classifier: nn.Module, settings: Settings) -> Step:
 
 
 def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-EXP: T steps of Adam on (mu, rho) of each image's own Gaussian."""
+    """Returns a step of ADT-EXP: T steps of Adam on (mu, rho)."""
     if settings.samples not in ("batched", "one_by_one"):
         raise ValueError(
             "Setting `samples` must be 'batched' or 'one_by_one'. Received: "
@@ -76,10 +75,10 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
     at_once = settings.num_samples if batched else 1
 
     def step(x, y):
-        # NHWC here and a transposed view for the classifier: the elementwise
-        # work then runs on contiguous memory, and nothing is copied.
+        # The classifier gets a transposed view of NHWC: elementwise work runs
+        # on contiguous memory, and nothing is copied.
         x = x.permute(0, 2, 3, 1).contiguous()
-        repeated = y.repeat(at_once)
+        labels = y.repeat(at_once)
         mu = torch.zeros_like(x, requires_grad=True)
         rho = torch.zeros_like(x, requires_grad=True)
         inner = torch.optim.Adam([mu, rho], lr=0.3, betas=(0.0, 0.0))
@@ -92,7 +91,7 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
                     x_adv = perturb(x, direction, settings.epsilon)
                     loss = F.cross_entropy(
                         classifier(_channels_first(x_adv)),
-                        repeated,
+                        labels,
                         reduction="sum",
                     )
                     value = loss + settings.entropy_weight * entropy
@@ -107,63 +106,34 @@ def adt_exp(classifier: nn.Module, settings: Settings) -> Step:
 
 
 def adt_exp_am(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-EXP-AM: a generator gives (mu, rho), trained by the same pass."""
+    """Returns a step of ADT-EXP-AM: a generator outputs (mu, rho)."""
     generator = attack_network("explicit_generator", settings)
-    for network in (classifier, generator):
-        network.to(memory_format=CHANNELS_LAST)
-    optimizers = [
-        classifier_optimizer(classifier, settings),
-        attack_optimizer(generator),
-    ]
 
-    def step(x, y):
-        x = x.contiguous(memory_format=CHANNELS_LAST)
-        outputs = generator(_conditioning(classifier, x, y, settings.epsilon))
-        mu, rho = outputs.chunk(2, dim=1)
+    def draw(x, conditioning):
+        mu, rho = generator(conditioning).chunk(2, dim=1)
         direction, entropy = _sample(mu, rho, torch.randn_like(x))
-        return saddle_step(
-            classifier,
-            perturb(x, direction, settings.epsilon),
-            y,
-            bonus=settings.entropy_weight * entropy / len(x),
-            optimizers=optimizers,
-        )
+        return direction, settings.entropy_weight * entropy / len(x)
 
-    return step
+    return amortized_step(
+        classifier, [generator], settings, _conditioning, draw, CHANNELS_LAST
+    )
 
 
 def adt_imp_am(classifier: nn.Module, settings: Settings) -> Step:
-    """ADT-IMP-AM: noise through a generator, its entropy bounded by q."""
-    generator = attack_network("implicit_generator", settings)
-    posterior = attack_network("posterior", settings)
-    for network in (classifier, generator, posterior):
-        network.to(memory_format=CHANNELS_LAST)
-    optimizers = [
-        classifier_optimizer(classifier, settings),
-        attack_optimizer(generator, posterior),
-    ]
-
-    def step(x, y):
-        x = x.contiguous(memory_format=CHANNELS_LAST)
-        z = torch.empty(len(x), 64).uniform_(-1, 1)
-        conditioning = _conditioning(classifier, x, y, settings.epsilon)
-        direction = generator(conditioning, z)
-        log_q = log_posterior(posterior(direction), z)
-        return saddle_step(
-            classifier,
-            perturb(x, direction, settings.epsilon),
-            y,
-            bonus=settings.entropy_weight * log_q,
-            optimizers=optimizers,
-        )
-
-    return step
+    """Returns a step of ADT-IMP-AM: a generator of noise, q bounds entropy."""
+    return implicit_step(
+        classifier,
+        settings,
+        _conditioning,
+        lambda log_q: settings.entropy_weight * log_q,
+        CHANNELS_LAST,
+    )
 
 
 def _sample(mu, rho, noise):
     """Returns tanh(u) and the entropy, summed over samples and examples.
 
-    `noise` may have an axis of samples in front. The entropy of an example is
+    `noise` may have a leading axis of samples. The entropy of an example is
     the mean over its dimensions, without the terms that have no gradient.
     """
     sigma = F.softplus(rho)
@@ -176,7 +146,7 @@ def _sample(mu, rho, noise):
 
 
 def _channels_first(x_adv):
-    """Views NHWC, of any number of leading axes, as channels-last NCHW."""
+    """Views NHWC images with any leading axes as channels-last NCHW."""
     return x_adv.flatten(0, -4).permute(0, 3, 1, 2)
 
 
@@ -187,17 +157,17 @@ def _input_gradient(classifier, images, y):
 
 
 def _conditioning(classifier, x, y, epsilon):
-    """Returns [x, g1, g2], each gradient divided by its mean size."""
+    """Returns [x, g1, g2], each gradient divided by its mean absolute value."""
     with frozen(classifier):
         first = _input_gradient(classifier, x, y)
         second = _input_gradient(
             classifier, perturb(x, first.sign(), epsilon), y
         )
-    scaled = [
+    normalized_gradients = [
         g / g.abs().mean(dim=(1, 2, 3), keepdim=True).clamp_min(1e-12)
         for g in (first, second)
     ]
-    conditioning = torch.cat([x, *scaled], dim=1)
+    conditioning = torch.cat([x, *normalized_gradients], dim=1)
     return conditioning.contiguous(memory_format=CHANNELS_LAST)
 
 

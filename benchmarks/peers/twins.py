@@ -1,11 +1,11 @@
-"""The project's networks again, in PyTorch.
+"""The networks of adt_tf in PyTorch.
 
     network = build("wrn-10-1", input_shape=(32, 32, 3))
     logits = network(images)    # [batch, channels, height, width]
 
-A twin has the modules of its Keras model under the same names (a dot here is
-an underscore there), so that `weights.load` can fill it by name. Images are
-NCHW, shapes are given as Keras gives them: (height, width, channels).
+A twin has modules with the names of its Keras model's layers (with dots for
+underscores), so that `weights.load` can set its weights by name. Images are
+NCHW; shapes are those of Keras: (height, width, channels).
 """
 
 import math
@@ -18,14 +18,14 @@ from torch import nn
 
 
 def build(name: str, *, input_shape: Sequence[int], **settings) -> nn.Module:
-    """Builds the twin of a network, with fresh weights, in inference mode.
+    """Builds the twin of a network with new weights, in inference mode.
 
     Args:
         name: "wrn-<depth>-<widen_factor>", "small_cnn", "explicit_generator",
             "implicit_generator" or "posterior".
-        input_shape: Of an image: height, width, channels.
-        **settings: `num_classes` of a classifier; `width_factor` of the
-            others, and `latent_size` of the last two.
+        input_shape: Height, width and channels of an image.
+        **settings: `num_classes` for a classifier; `width_factor` for the
+            other networks, and `latent_size` for the last two.
     """
     wide = re.fullmatch(r"wrn-(\d+)-(\d+)", name)
     if wide:
@@ -38,12 +38,12 @@ def build(name: str, *, input_shape: Sequence[int], **settings) -> nn.Module:
             "Argument `name` must be 'wrn-<depth>-<widen_factor>' or one of "
             f"{', '.join(_NETWORKS)}. Received: name={name!r}"
         )
-    small = not isinstance(network, (WideResNet, SmallCnn))
+    is_attack = not isinstance(network, (WideResNet, SmallCnn))
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             size = module.kernel_size[0] * module.kernel_size[1]
             deviation = math.sqrt(2 / (size * module.out_channels))
-            nn.init.normal_(module.weight, std=0.02 if small else deviation)
+            nn.init.normal_(module.weight, std=0.02 if is_attack else deviation)
         elif isinstance(module, nn.Linear):
             limit = 1 / math.sqrt(module.in_features)
             nn.init.uniform_(module.weight, -limit, limit)
@@ -161,7 +161,7 @@ class ResidualBlock(nn.Module):
 
 
 class ExplicitGenerator(nn.Module):
-    """From [x, g1, g2] to the channels of mu, then those of rho."""
+    """Maps [x, g1, g2] to the channels of mu, then the channels of rho."""
 
     outputs_per_channel = 2
 
@@ -182,7 +182,7 @@ class ExplicitGenerator(nn.Module):
 
 
 class ImplicitGenerator(ExplicitGenerator):
-    """From [x, g1, g2] and z to perturbations over epsilon."""
+    """Maps [x, g1, g2] and z to perturbations divided by epsilon."""
 
     outputs_per_channel = 1
 
@@ -201,12 +201,12 @@ class ImplicitGenerator(ExplicitGenerator):
 
 
 class Posterior(nn.Module):
-    """From perturbations over epsilon to the means and raw variances of z."""
+    """Maps perturbations / epsilon to the means and raw variances of z."""
 
     def __init__(self, input_shape, *, latent_size=64, width_factor=1.0):
         super().__init__()
         inputs = input_shape[-1]
-        # Below 20 pixels unpadded convolutions would run out of image.
+        # Images below 20 pixels are too small for unpadded convolutions.
         self.padded = min(input_shape[:2]) < 20
         for index, (filters, kernel_size, stride) in enumerate(
             [(32, 5, 1), (64, 4, 2), (128, 4, 1), (256, 4, 2)], start=1
@@ -231,7 +231,7 @@ class Posterior(nn.Module):
 
 
 def _pad_same(x, convolution):
-    """Pads as TensorFlow's "same": an odd pixel goes below and right."""
+    """Pads as TensorFlow's "same": an odd pixel is added below and right."""
     sides = []
     for size, kernel_size, stride in zip(
         x.shape[:1:-1],

@@ -1,9 +1,9 @@
-"""Weights that export_weights.py wrote, put into a twin and checked.
+"""Loads the weights of export_weights.py into a PyTorch twin and checks it.
 
     python benchmarks/peers/weights.py build/peers/digits-at_pgd.npz
 
-loads each file, runs its twin on the images in the file and compares with the
-outputs that Keras gave. A difference of 1e-4 or more is an error.
+Runs the twin of each file on the images in the file and compares its outputs
+with those of Keras. A difference of 1e-4 or more is an error.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from torch import nn
 
 TOLERANCE = 1e-4
 
-# How Keras calls each tensor of a module, and how its axes are turned.
+# Mapping from a tensor of a module to its name in Keras and the order of axes.
 _CONVOLUTION = {"weight": ("kernel", (3, 2, 0, 1))}
 _DENSE = {"weight": ("kernel", (1, 0)), "bias": ("bias", (0,))}
 _NORMALIZATION = {
@@ -35,7 +35,7 @@ _TENSORS = {
 
 
 class Exported(NamedTuple):
-    """A twin with Keras' weights, and what was written beside them."""
+    """A twin with Keras' weights, and the other contents of the file."""
 
     network: nn.Module
     inputs: tuple[torch.Tensor, ...]
@@ -66,8 +66,8 @@ def load(path: str) -> Exported:
         raise ValueError(
             f"The twin of {details['network']} differs from the Keras model "
             f"by {error:.1e} on the inputs in {path}; below {TOLERANCE:.0e} "
-            "is expected. twins.py and adt_tf/networks must describe one "
-            "architecture: bring them together, then export again."
+            "is expected. Make twins.py and adt_tf/networks describe the same "
+            "architecture, then export again."
         )
     labels = arrays.get("labels")
     if labels is not None:
@@ -116,7 +116,7 @@ def _largest_difference(network, inputs, expected, batch_size=250) -> float:
         for start in range(0, len(expected), batch_size):
             rows = slice(start, start + batch_size)
             outputs = network(*(values[rows] for values in inputs))
-            # A NaN must not pass: max() of Python would drop it.
+            # `not <=` is true for NaN, which max() of Python could drop.
             difference = (outputs - expected[rows]).abs().max().item()
             if not difference <= worst:
                 worst = difference
@@ -124,9 +124,9 @@ def _largest_difference(network, inputs, expected, batch_size=250) -> float:
 
 
 def main() -> None:
-    """Checks the files given."""
+    """Checks the files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", help="Of export_weights.py.")
+    parser.add_argument("files", nargs="+", help="Exported files.")
     for path in parser.parse_args().files:
         exported = load(path)
         print(

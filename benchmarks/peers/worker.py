@@ -1,7 +1,8 @@
-"""A process that times one piece of work in PyTorch, a round at a time.
+"""Times one piece of work in PyTorch, a round at a time.
 
-It reads JSON lines and answers each with one. The first prepares the work,
-each {"run": true} does it once, the end of the input ends the process:
+The process reads JSON lines and answers each with one (answering.py). The first
+line prepares the work, each {"run": true} does it once, and the end of the
+input ends the process:
 
     {"task": "pgd", "library": "foolbox", "network": "wrn-10-1",
      "batch": 128, "steps": 20}            -> {"ready": true, "chosen": {...}}
@@ -9,45 +10,44 @@ each {"run": true} does it once, the end of the input ends the process:
      "network": "wrn-16-4", "batch": 16, "k": 5, "T": 7}  -> {"ready": true, ..}
     {"run": true}                          -> {"seconds": 1.23, "images": 128}
 
-So whoever asks can interleave rounds of several processes. Fields of both
+A benchmark can so interleave the rounds of several processes. Fields of all
 tasks, with their defaults:
 
     network       "wrn-10-1"; "wrn-<depth>-<widen_factor>" or "small_cnn"
-    input_shape   [32, 32, 3], height, width, channels
+    input_shape   [32, 32, 3]: height, width, channels
     batch         128 images
     epsilon       8 / 255
     threads       2
-    seed          0, of weights, images and noise
-    weights       none; a file of export_weights.py, for its weights and images
+    seed          0; seed of weights, images and noise
+    weights       none; file of export_weights.py with weights and images
 
-of "pgd": library ("foolbox", "art" or "torchattacks"), steps (20), frozen
-(true: no weight gradients), channels_last; of "train": method ("at_pgd",
-"adt_exp", "adt_exp_am" or "adt_imp_am"), variant ("released" or "tuned"), k
-(5), T (7), width_factor (1.0), learning_rate (1e-6), samples ("batched" or
-"one_by_one"; the tuned ADT-EXP), compile ("none", "default", "max-autotune"
-or "best", the faster of the two), bfloat16 (false: no autocast). Where
-channels_last or samples is not given, preparing tries both and keeps the
-faster. "attack" runs an attack of libraries.py by its name (attack,
-"torchattacks/autoattack") and also answers how many images stand. Every answer
-has the processor's seconds as well. An error is answered by {"error": "..."}.
+Fields of "pgd": library ("foolbox", "art" or "torchattacks"), steps (20),
+frozen (true: no weight gradients), channels_last. Fields of "train": method
+("at_pgd", "adt_exp", "adt_exp_am" or "adt_imp_am"), variant ("released" or
+"tuned"), k (5), T (7), width_factor (1.0), learning_rate (1e-6), samples
+("batched" or "one_by_one"; tuned ADT-EXP only), compile ("none", "default",
+"max-autotune" or "best", the faster of the last two), bfloat16 (false: no
+autocast). Without channels_last or samples, both values are timed and the
+faster one is kept.
+"attack" runs an attack of libraries.py by its name (field attack, such as
+"torchattacks/autoattack"); its answers also hold the number of images that
+withstand it. Every answer has the processor's seconds. The answer to a line
+that fails is {"error": "..."}.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
+import answering
 import torch
 import twins
 
 _COMMON = {"task", "network", "input_shape", "batch", "epsilon", "threads"}
 _COMMON |= {"seed", "weights"}
-_OF_TASK = {
+_FIELDS = {
     "pgd": {"library", "steps", "frozen", "channels_last"},
     "train": {"method", "variant", "k", "T", "width_factor"}
     | {"learning_rate", "samples", "compile", "bfloat16"},
@@ -57,14 +57,14 @@ _MODES = ["default", "max-autotune"]
 
 
 def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
-    """Returns the work, the choices made for it and the number of images."""
+    """Returns the work, the choices for it and the number of images."""
     task = fields.get("task")
-    if task not in _OF_TASK:
+    if task not in _FIELDS:
         raise ValueError(
-            f"Field `task` must be one of {', '.join(_OF_TASK)}. Received: "
+            f"Field `task` must be one of {', '.join(_FIELDS)}. Received: "
             f"task={task!r}"
         )
-    unknown = sorted(set(fields) - _COMMON - _OF_TASK[task])
+    unknown = sorted(set(fields) - _COMMON - _FIELDS[task])
     if unknown:
         raise ValueError(f"Task {task!r} has no field {', '.join(unknown)}.")
     torch.set_num_threads(fields.get("threads", 2))
@@ -88,9 +88,11 @@ def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
         for values in itertools.product(*open_fields.values())
     ]
     candidates = [build(fields | choice, images, labels) for choice in choices]
-    index = _fastest(candidates)
-    given = {n: fields[n] for n in ("samples", "compile") if n in fields}
-    return candidates[index], given | choices[index], len(images)
+    index = answering.fastest(candidates)
+    requested_choices = {
+        n: fields[n] for n in ("samples", "compile") if n in fields
+    }
+    return candidates[index], requested_choices | choices[index], len(images)
 
 
 def _data(fields):
@@ -125,7 +127,7 @@ def _pgd(fields, images, labels):
     network.requires_grad_(not fields.get("frozen", True))
     if fields["channels_last"]:
         network.to(memory_format=torch.channels_last)
-        # ART takes NumPy arrays, which it makes NCHW again.
+        # ART takes NumPy arrays and turns them into NCHW.
         if fields["library"] != "art":
             images = images.contiguous(memory_format=torch.channels_last)
     attack = libraries.get(
@@ -172,67 +174,18 @@ def _train(fields, images, labels):
             f"and one of {list(released.METHODS)}. Received: "
             f"variant={variant!r}, method={method!r}"
         )
-    renamed = {"k": "num_samples", "T": "num_steps"}
-    taken = {"k", "T", "epsilon", "width_factor", "learning_rate", "samples"}
-    taken |= {"compile", "bfloat16"}
+    names = {"k": "num_samples", "T": "num_steps"}
+    of_settings = {"k", "T", "epsilon", "width_factor", "learning_rate"}
+    of_settings |= {"samples", "compile", "bfloat16"}
     _, channels, height, width = images.shape
     settings = released.Settings(
         input_shape=(height, width, channels),
-        **{renamed.get(n, n): fields[n] for n in taken & set(fields)},
+        **{names.get(n, n): fields[n] for n in of_settings & set(fields)},
     )
     network = released.prepared(_network(fields), settings)
     step = variants[variant][method](network, settings)
     return lambda: step(images, labels)
 
 
-def _fastest(candidates: list[Callable[[], Any]]) -> int:
-    """Warms up; where there is a choice, returns the faster one's index."""
-    for candidate in candidates:
-        candidate()
-    if len(candidates) == 1:
-        return 0
-    best = [float("inf")] * len(candidates)
-    for _ in range(3):
-        for index, candidate in enumerate(candidates):
-            best[index] = min(best[index], timed(candidate))
-    return best.index(min(best))
-
-
-def timed(work: Callable[[], Any]) -> float:
-    """Returns the seconds that the work takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def main() -> None:
-    """Answers line by line."""
-    # Libraries print to the standard output; it belongs to the answers.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    work, images = None, 0
-    for line in filter(str.strip, sys.stdin):
-        try:
-            fields = json.loads(line)
-            if fields == {"run": True}:
-                if work is None:
-                    raise ValueError("Nothing is prepared: send a task first.")
-                cpu, begin = time.process_time(), time.perf_counter()
-                result = work()
-                answer = {
-                    "seconds": time.perf_counter() - begin,
-                    "cpu_seconds": time.process_time() - cpu,
-                    "images": images,
-                    "standing": result if isinstance(result, int) else None,
-                }
-            else:
-                work, chosen, images = prepare(fields)
-                answer = {"ready": True, "chosen": chosen}
-        except Exception as error:
-            # Whoever asks waits for a line, whatever went wrong.
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answering.serve(prepare)

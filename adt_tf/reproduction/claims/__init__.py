@@ -1,13 +1,12 @@
-"""What the paper says in words: is it seen in what was run here?
+"""The paper's claims in words, tested on the runs of a study.
 
     verdicts = judge(study)
     verdicts[0].answer, verdicts[0].statistic
 
-Each claim is answered yes, no or cannot be told, from the files that the
-targets have written, by a statistic with its uncertainty: "yes" and "no" need
-a 95 % interval, or a two-sided test at 5 %, that excludes the other, at
-Bonferroni's level where a claim is about several comparisons. Nothing is
-trained.
+The answer to each claim is yes, no or cannot be told. It is read from the files
+of the targets, by a statistic with its uncertainty: "yes" and "no" need a 95 %
+interval, or a two-sided test at 5 %, that excludes the other answer, at
+Bonferroni's level where a claim makes several comparisons. Nothing is trained.
 
 To add a claim, write a function in `of_figures` or `of_runs` that answers it,
 and an entry in `CLAIMS`.
@@ -29,7 +28,7 @@ from adt_tf.reproduction.study import Study
 from adt_tf.reproduction.target import Target
 from adt_tf.runs.workdir import Workdir
 
-# What `of_figures` reads of a figure's file, each what it needs.
+# The values of a figure's file that `of_figures` reads.
 _SCHEMA = {
     "classifiers": Maybe(Each(Maybe(str))),
     "distances": Maybe(Each([float])),
@@ -46,9 +45,9 @@ class Verdict(NamedTuple):
 
     Attributes:
         claim: The claim in words.
-        target: The table or figure that it is read from.
+        target: Name of the table or figure that holds the evidence.
         answer: Yes, no, or cannot be told.
-        statistic: The grounds of the answer.
+        statistic: The statistic that decides the answer.
     """
 
     claim: str
@@ -58,7 +57,14 @@ class Verdict(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim, and the function that reads a target's file about it."""
+    """A claim, its target, and the function that answers it.
+
+    Attributes:
+        text: The claim in words.
+        target: Name of the table or figure that holds the evidence.
+        judge: Function from the study and the target's values to the answer
+            and its statistic.
+    """
 
     text: str
     target: str
@@ -127,7 +133,7 @@ CLAIMS = (
             of_runs.robust,
             pairs={"lambda 1": ("adt_exp_am-lambda1", "adt_exp_am")},
             wanted=-1,
-            what="A_rob minus that with lambda 0.01",
+            what="A_rob minus A_rob with lambda 0.01",
         ),
     ),
     Claim(
@@ -143,19 +149,19 @@ CLAIMS = (
 
 
 def judge(study: Study) -> list[Verdict]:
-    """Answers every claim from what the targets have written."""
-    # Figures are about the first seed, and their files are named after it.
+    """Answers every claim from the files of the targets."""
+    # Figures show the first seed, and their file names hold it.
     study = dataclasses.replace(study, seeds=study.seeds[:1])
     verdicts = []
     for claim in CLAIMS:
         path = study.file(f"{claim.target}.json")
         values = read_json(path, _SCHEMA) if path.exists() else {}
-        # A table's claim is read from its rows' evaluations.
+        # The claims of tables read the evaluations of the rows.
         if not _is_current(study, values):
             answer = UNCLEAR
             statistic = (
-                f"{claim.target} is of classifiers that have been trained "
-                "again since: make it again"
+                f"the classifiers of {claim.target} have been trained again "
+                "since: make it again"
             )
         elif values or claim.target.startswith("table"):
             answer, statistic = claim.judge(study, values)
@@ -166,10 +172,10 @@ def judge(study: Study) -> list[Verdict]:
 
 
 def _is_current(study: Study, values: dict[str, Any]) -> bool:
-    """Whether a figure is of the classifiers that are there now."""
+    """Tells whether a figure shows the present classifiers."""
     return all(
-        Workdir(study.workdir(run, study.seeds[0])).fingerprint() == measured
-        for run, measured in values.get("classifiers", {}).items()
+        Workdir(study.workdir(run, study.seeds[0])).fingerprint() == fingerprint
+        for run, fingerprint in values.get("classifiers", {}).items()
     )
 
 
@@ -192,11 +198,11 @@ def write(study: Study, name: str, target: Target) -> None:
         "",
         "Yes and no need a 95 % interval (Student's, over paired images or "
         "rounds; for convergence a bootstrap over images) or a two-sided test "
-        "at 5 % that excludes the other. A claim about several comparisons is "
-        "yes if all of them are, and no if one of them is; their intervals "
-        "are then at Bonferroni's level, 5 % divided by their number. All are "
-        f"of the runs with seed {study.seeds[0]}: the intervals do not tell "
-        "how much another training run would differ.",
+        "at 5 % that excludes the other answer. A claim with several "
+        "comparisons is yes if all of them are yes, and no if one of them is "
+        "no; their intervals are at Bonferroni's level, 5 % divided by their "
+        f"number. All runs are those with seed {study.seeds[0]}: the intervals "
+        "do not show how much another training run would differ.",
     ]
     documents.write(
         study,

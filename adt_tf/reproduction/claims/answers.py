@@ -1,4 +1,4 @@
-"""Yes, no or cannot be told: how a statistic becomes an answer."""
+"""Turns a statistic into an answer: yes, no or cannot be told."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ ALPHA = 0.05
 def sign(
     first: Any, second: Any, wanted: int, comparisons: int = 1
 ) -> tuple[str, paired_differences.Difference]:
-    """Tells on which side of zero first - second lies, and how far.
+    """Returns whether first - second has the sign of a claim, and its size.
 
     Args:
         first: Measurements.
         second: Measurements of the same images or rounds.
-        wanted: +1 or -1, the side that the claim names.
-        comparisons: Number of comparisons that the claim is about. One no
-            refutes it, so the interval is at Bonferroni's level: equal models
-            shall not fail for being compared often.
+        wanted: Sign of the difference that the claim states, +1 or -1.
+        comparisons: Number of comparisons of the claim. A single "no" refutes
+            the claim, so the interval is at Bonferroni's level.
     """
     gap = paired_differences.difference(
         first, second, level=1 - ALPHA / comparisons
@@ -34,7 +33,7 @@ def sign(
 
 
 def combine(answers: Iterable[str]) -> str:
-    """Returns the answer of several: one no is a no, a yes needs all."""
+    """Returns no if one answer is no, and yes if all answers are yes."""
     answers = set(answers)
     if NO in answers:
         return NO

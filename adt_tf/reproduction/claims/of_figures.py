@@ -1,4 +1,4 @@
-"""The claims that are read from a figure's values."""
+"""Answers the claims about the values of figures."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from adt_tf.reproduction.figures import diversity
 from adt_tf.reproduction.registry import OURS
 from adt_tf.reproduction.study import Study
 
-#: EXP has converged when it has done this share of its climb.
+#: Shares of the increase of the loss from which EXP counts as converged, and
+#: below which it counts as not converged.
 _CONVERGED, _NOT_CONVERGED = 0.95, 0.9
 #: Number of resamples of the bootstrap over images.
 _RESAMPLES = 2000
 
 
 def diverse(study: Study, values: dict[str, Any]) -> tuple[str, str]:
-    """Tells whether samples lie farther apart than restarts."""
+    """Tells whether samples are farther apart than restarts."""
     distances = values["distances"]
     restarts, samples = distances[diversity.PGD], distances[diversity.SAMPLES]
     answer, gap = sign(samples, restarts, +1)
     reason = (
-        f"distance of samples minus that of restarts, {len(samples)} images: "
-        f"{gap}"
+        "distance between samples minus distance between restarts, "
+        f"{len(samples)} images: {gap}"
     )
     if diversity.SUMMED in distances:
         other = paired_differences.difference(
             distances[diversity.SUMMED], restarts
         )
-        reason += f"; with the entropy summed, as Eq. 11 has it, {other}"
+        reason += f"; with the entropy summed, as in Eq. 11, {other}"
     return answer, reason
 
 
 def flatter(study: Study, values: dict[str, Any]) -> tuple[str, str]:
-    """Tells whether ADT's eigenvalues are below those of other methods."""
+    """Tells whether ADT's eigenvalues are smaller than other methods'."""
     eigenvalues = values["eigenvalues"]
     pairs = list(itertools.product(OURS, ("AT-PGD", "Standard")))
     answers, reasons = [], []
@@ -78,13 +79,13 @@ def grows(study: Study, values: dict[str, Any]) -> tuple[str, str]:
 
 
 def converges(study: Study, values: dict[str, Any]) -> tuple[str, str]:
-    """Tells whether EXP has done most of its climb after 20 steps."""
+    """Tells whether EXP's loss has almost reached its end after 20 steps."""
     if "climb" not in values:
-        return UNCLEAR, "figure6 has no image's own loss: make it again"
+        return UNCLEAR, "figure6 lacks the loss of each image: make it again"
     answers, reasons = [], []
     for name, climb in values["climb"].items():
         climb = np.asarray(climb)
-        # The same images are drawn for every model.
+        # The same resamples of images for every model.
         samples = np.random.default_rng(0).integers(
             len(climb), size=[_RESAMPLES, len(climb)]
         )
@@ -99,14 +100,14 @@ def converges(study: Study, values: dict[str, Any]) -> tuple[str, str]:
             f"[{100 * low:.1f}, {100 * high:.1f}]"
         )
     return combine(answers), (
-        f"share of the loss's climb over 100 steps done after 20, "
+        "share of the loss's increase over 100 steps that 20 steps reach, "
         f"{len(climb)} images: {', '.join(reasons)}; yes from {_CONVERGED:.0%} "
         f"on, no below {_NOT_CONVERGED:.0%}"
     )
 
 
 def _share(climb: np.ndarray) -> float:
-    """How much of the climb is done, of images' start, middle and end."""
+    """Returns (middle - start) / (end - start) of the images' mean losses."""
     start, middle, end = climb.mean(axis=0)
     return (middle - start) / (end - start)
 

@@ -1,4 +1,4 @@
-"""The claims that are read from the evaluations of runs, image by image."""
+"""Answers the claims about evaluations of runs, image by image."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def robust(
     wanted: int,
     what: str,
 ) -> tuple[str, str]:
-    """Tells on which side of zero the differences of two runs' A_rob lie.
+    """Tells whether differences of A_rob have the sign of a claim.
 
     Args:
-        study: Where the runs have been evaluated.
-        values: The target's values, which are not needed.
-        pairs: From a label to a run and the run that it is compared with.
-        wanted: +1 or -1, the side that the claim names.
+        study: Study of the runs.
+        values: Values of the target, which are not used.
+        pairs: Mapping from a label to a run and the run that it is compared
+            with.
+        wanted: Sign of the differences that the claim states, +1 or -1.
         what: The difference in words.
     """
     (seed,) = study.seeds
@@ -64,7 +65,7 @@ def attacks(study: Study, values: dict[str, Any]) -> tuple[str, str]:
     (seed,) = study.seeds
     gaps = {}
     for label, run in FIVE.items():
-        # A table may have been asked for some of its rows.
+        # `--rows` may have selected some of the rows.
         if attack_runs.is_evaluated(study, run, seed, "distributional"):
             report = attack_runs.report(study, run, seed, "distributional")
             pgd, exp = (
@@ -73,7 +74,7 @@ def attacks(study: Study, values: dict[str, Any]) -> tuple[str, str]:
             gaps[label] = exp.astype(float) - pgd
     if not gaps:
         return UNCLEAR, "its runs have not been evaluated"
-    # The models share their images, so an image is one observation.
+    # All models see the same images, so an image is one observation.
     mean = 100 * np.mean(list(gaps.values()), axis=0)
     gap = paired_differences.difference(mean, np.zeros_like(mean))
     answer = YES if gap.high <= 0 else UNCLEAR

@@ -1,4 +1,4 @@
-"""Figure 6: EXP's loss and accuracy, step by step."""
+"""Figure 6: EXP's loss and accuracy after each step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONVERGENCE_STEPS = 100
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """EXP's loss and accuracy after each step, for each model."""
+    """Returns one measurement for each model."""
     seed, count = study.seeds[0], study.scale.images["figure6"]
 
     def measure(run):
@@ -43,28 +43,28 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 6: loss and accuracy against the number of steps."""
-    measured_runs = [arrays[f"figure6-{run}"] for run in rows.values()]
-    losses = np.stack([one["image_loss"] for one in measured_runs])
+    """Draws loss and accuracy against the number of steps."""
+    measurements_of_runs = [arrays[f"figure6-{run}"] for run in rows.values()]
+    losses = np.stack([each["image_loss"] for each in measurements_of_runs])
     results = convergence.Convergence(
         tuple(rows),
         losses.mean(axis=1),
-        np.stack([one["accuracy"] for one in measured_runs]),
+        np.stack([each["accuracy"] for each in measurements_of_runs]),
         f"EXP-{_CONVERGENCE_STEPS}",
         losses.shape[1],
         0,
     )
     convergence.draw_convergence(results, study.file("figure6.png"))
-    shown = (0, 1, 5, 10, 20, 50, _CONVERGENCE_STEPS)
+    columns = (0, 1, 5, 10, 20, 50, _CONVERGENCE_STEPS)
     lines = markdown_table(
-        ["loss after steps", *map(str, shown)],
+        ["loss after steps", *map(str, columns)],
         [
-            [name, *(f"{loss[t]:.3f}" for t in shown)]
+            [name, *(f"{loss[t]:.3f}" for t in columns)]
             for name, loss in zip(results.names, results.loss, strict=True)
         ],
     )
-    # Of each image: the start, around 20 steps and the end. Samples make a
-    # curve noisy, so the last two are means over some steps.
+    # The loss of each image at the start, around step 20 and at the end. The
+    # samples make it noisy, so the last two are means over some steps.
     climbs = np.stack(
         [
             losses[..., 0],

@@ -17,12 +17,13 @@ PGD, SAMPLES, SUMMED, GAUSSIAN = (
     "ADT-EXP by Eq. 11, samples",
     "ADT-EXP with the Gaussian's entropy, samples",
 )
-#: From ours to the paper's rows, which do not say how the entropy is reduced.
+#: Mapping from our rows to the paper's, which do not specify the reduction of
+#: the entropy.
 _THEIRS = {PGD: "PGD", SAMPLES: "samples"}
 
 
 def _attacks(study: Study, rows: Rows) -> dict[str, Any]:
-    """PGD, and the climbs to the distributions that ADT-EXP trains on."""
+    """Returns PGD, and the attacks of ADT-EXP with different entropies."""
     ((_, run),) = rows.items()
     epsilon = study.threat_model(run)
     return {
@@ -36,7 +37,7 @@ def _attacks(study: Study, rows: Rows) -> dict[str, Any]:
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """PGD's restarts and EXP's samples around the same images."""
+    """Returns one measurement of restarts and samples."""
     ((_, run),) = rows.items()
     count, samples = study.scale.images["figure1"], study.scale.num_samples
     compared_attacks = _attacks(study, rows)
@@ -84,7 +85,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 1: the projections, and the mean pairwise distance."""
+    """Draws the projections, and returns the mean pairwise distances."""
     fields = dict(arrays["figure1"])
     results = diversity.Diversity(
         tuple(fields.pop("names").tolist()), **fields, seed=0
@@ -106,16 +107,17 @@ def draw(
         ],
     )
     compared_attacks = _attacks(study, rows)
-    pgd, learned = compared_attacks[PGD], compared_attacks[SAMPLES]
+    pgd, exp = compared_attacks[PGD], compared_attacks[SAMPLES]
     lines += [
         "",
         "Fool: the share of perturbations that are misclassified, of the "
-        f"{results.right.sum()} images that are right when clean.",
-        f"ADT-EXP's distributions are those of its training: T = "
-        f"{learned.num_steps} steps, k = {learned.num_samples} samples a step, "
-        f"lambda = {learned.entropy_weight:g}. By Eq. 11 the entropy is a sum "
-        "over the pixel values; else it is their mean, as in the paper's code. "
-        "The Gaussian's entropy is that before tanh, summed. "
+        f"{results.right.sum()} images that are classified correctly without "
+        "perturbation.",
+        "ADT-EXP finds its distributions as in training: T = "
+        f"{exp.num_steps} steps, k = {exp.num_samples} samples a step, "
+        f"lambda = {exp.entropy_weight:g}. By Eq. 11 the entropy is a sum "
+        "over the pixel values; otherwise it is their mean, as in the paper's "
+        "code. The Gaussian's entropy is taken before tanh, and summed. "
         f"PGD takes {pgd.num_steps} steps.",
     ]
     values = results.to_dict() | {

@@ -1,4 +1,4 @@
-"""Figure 5: accuracy and entropy against the entropy's weight."""
+"""Figure 5: accuracy and entropy against the entropy weight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adt_tf.reproduction.study import Rows, Study
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """The mean entropy of each run's own distributions."""
+    """Returns one measurement of the mean entropy for each run."""
     seed, count = study.seeds[0], study.scale.images["figure5"]
 
     def measure(run):
@@ -34,7 +34,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 5: accuracy and entropy against lambda."""
+    """Draws accuracy and entropy against lambda."""
     seed = study.seeds[0]
     records = []
     for label, run in rows.items():

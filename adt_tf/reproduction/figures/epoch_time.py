@@ -16,7 +16,10 @@ _TIMED_ROUNDS = 5
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """Steps of all methods in turns: all have equally many in an epoch."""
+    """Returns one measurement of all methods' steps in turns.
+
+    All methods have the same number of steps in an epoch.
+    """
     timing = study.scale.timing
 
     def measure():
@@ -45,7 +48,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 7: the time of an epoch, relative to AT-PGD."""
+    """Draws the time of an epoch relative to AT-PGD's."""
     theirs = paper_numbers.rows("figure7")
     results = epoch_time.EpochTimes(
         tuple(rows.values()),

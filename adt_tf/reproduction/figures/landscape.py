@@ -1,4 +1,4 @@
-"""Figure 2: the loss around an image, and how curved it is."""
+"""Figure 2: the loss around an image, and its curvature."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adt_tf.reproduction.study import Rows, Study
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """The loss around one image, and each model's eigenvalues."""
+    """Returns measurements of the loss surfaces and of the eigenvalues."""
     seed, count = study.seeds[0], study.scale.images["figure2"]
     first = next(iter(rows.values()))
 
@@ -48,7 +48,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
             rows,
             eigenvalues,
             {"images": count},
-            # Some forty products for each image, each two gradients.
+            # About forty Hessian-vector products of two gradients each.
             gradients=80 * count,
         ),
     ]
@@ -57,7 +57,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 2: surfaces to one scale; mean and deviation of eigenvalues."""
+    """Draws the surfaces to one scale, and the eigenvalues."""
     surface = arrays["figure2-surface"]
     surfaces = loss_surface.LossSurfaces(
         tuple(surface["names"].tolist()),

@@ -1,4 +1,4 @@
-"""Figure 4: every model attacked, and what is found shown to all."""
+"""Figure 4: accuracy of each model on images found on every other model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRANSFERRED = ("pgd-20", "mim-20")
 
 
 def measurements(study: Study, rows: Rows) -> list[Measurement]:
-    """Every model attacked, and all it finds shown to every other."""
+    """Returns one measurement for each attack."""
     count = study.scale.images["figure4"]
     first = next(iter(rows.values()))
 
@@ -43,7 +43,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 def draw(
     study: Study, rows: Rows, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
-    """Figure 4: a heat map for each attack."""
+    """Draws a heat map for each attack."""
     lines, values = [], {}
     for attack, name in zip(
         _TRANSFERRED, ("figure4.png", "figure4-mim.png"), strict=True

@@ -1,17 +1,18 @@
-"""The tables of the paper, as data; `accuracies` lays them out.
+"""The tables, as data; `accuracies` writes them.
 
     TABLES["table1"].rows["ADT-EXP"]      # "adt_exp", a name in `registry.RUNS`
-    FURTHER["autoattack"]                 # rows that the paper has not
+    FURTHER["autoattack"]                 # tables that the paper does not have
 
 To add a table of accuracies:
 
-1. Put its numbers into paper_numbers.json under the table's name: a row for
-   each label, a number for each column.
-2. Add an entry to `TABLES` here: from the same labels to runs, and the protocol
-   that attacks them (`scales` has the protocols, `registry` the runs).
-3. A column that no table has had yet gets its attack in `accuracies.COLUMNS`.
+1. Put the paper's numbers into paper_numbers.json under the table's name: a row
+   for each label, a number for each column.
+2. Add an entry to `TABLES` with the same labels, their runs (`registry`) and
+   the protocol that attacks them (`scales`).
+3. Add the attack of each new column to `accuracies.COLUMNS`.
 
-Tables 7 and 8 list the layers of networks instead: `architectures`.
+`architectures` writes Tables 7 and 8, which list the layers of networks;
+`matrix` writes the accuracies of models under attacks of other methods.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adt_tf import networks
-from adt_tf.reproduction.registry import FIVE, MODERN, OURS
+from adt_tf.reproduction.registry import (
+    EQUAL_COST,
+    FIVE,
+    MODERN,
+    OURS,
+    RECIPE_PARTS,
+    recipe_run,
+)
 from adt_tf.reproduction.study import Rows
-from adt_tf.reproduction.tables import accuracies, architectures
+from adt_tf.reproduction.tables import accuracies, architectures, matrix
 from adt_tf.reproduction.target import Target
 
 _TABLE1 = {
@@ -34,6 +42,7 @@ _TABLE1 = {
     **OURS,
 }
 _MODERN = {f"{label}, modern": f"modern-{run}" for label, run in MODERN.items()}
+_PARTS = {f"AT-PGD, {part}": recipe_run(part) for part in RECIPE_PARTS}
 _OTHER_DATA = {
     f"{name}, {label}": f"{data}-{run}"
     for name, data in (("CIFAR-100", "cifar100"), ("SVHN", "svhn"))
@@ -86,7 +95,7 @@ _GENERATOR = {
     "Generator of ADT-IMP-AM": networks.implicit_generator,
 }
 
-#: What the paper has not.
+#: Tables that the paper does not have.
 FURTHER: dict[str, Target] = {
     "autoattack": _table(
         "AutoAttack, and the recipe of today, on CIFAR-10",
@@ -96,8 +105,32 @@ FURTHER: dict[str, Target] = {
             **_against("AT-PGD"),
             **{f"{label}, modern": label for label in MODERN},
         },
-        "A_rob is the accuracy under AutoAttack, standard version. The modern "
-        "rows have flags/recipes/modern.flags on top.",
+        "A_rob is the accuracy under AutoAttack, standard version. The rows "
+        "named modern add flags/recipes/modern.flags.",
+    ),
+    "recipe": _table(
+        "the parts of the recipe of today, one by one, with AT-PGD on CIFAR-10",
+        {"AT-PGD": "at_pgd", **_PARTS},
+        "autoattack",
+        dict.fromkeys(_PARTS, "AT-PGD"),
+        "A_rob is the accuracy under AutoAttack, standard version. Each row "
+        "adds one part of flags/recipes/modern.flags to AT-PGD and changes "
+        "nothing else: epochs and learning rate are the scale's, no epoch is "
+        "selected. The p-values are not corrected for the four comparisons.",
+    ),
+    "generalisation": Target(
+        "generalisation across attacks on CIFAR-10, at equal training cost",
+        matrix.write,
+        EQUAL_COST,
+        *matrix.PROTOCOLS[:1],
+        further_protocols=matrix.PROTOCOLS[1:],
+        note="The costs are equal in multiplications of convolutions, counted "
+        "from the networks: a training image costs AT-PGD 17 forward passes of "
+        "the classifier, FGSM-RS 5, and the amortised methods 7 and three "
+        "forward passes of their networks. The epochs are AT-PGD's times the "
+        "ratio of these costs. The training time is the number of steps times "
+        "the smallest time of a step on this machine, and is no part of the "
+        "definition.",
     ),
 }
 

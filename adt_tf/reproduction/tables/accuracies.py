@@ -1,10 +1,10 @@
-"""Writes a table of accuracies: ours, and the paper's below each row."""
+"""Writes a table of accuracies, with the paper's numbers below each row."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from adt_tf.reproduction import (
     paper_numbers,
     released,
 )
+from adt_tf.reproduction.scales import Protocol
 from adt_tf.reproduction.study import Study
 from adt_tf.reproduction.target import Target
 
-#: From the paper's columns to the attacks of the protocols.
+#: Mapping from the paper's columns to the attacks of the protocols.
 COLUMNS = {
     "FGSM": "fgsm",
     "PGD-10": "pgd-10",
@@ -40,11 +41,11 @@ _AUTOATTACK = "AutoAttack"
 
 
 def write(study: Study, name: str, target: Target) -> None:
-    """Writes a table from the evaluations of its runs that are there.
+    """Writes a table of the rows that have been evaluated.
 
-    Rows that were not asked for this time stay in it if they were before.
+    These may be more rows than `--rows` selects.
     """
-    # A table that the paper has not shows what every evaluation has.
+    # A table that the paper does not have shows the columns of all protocols.
     theirs = {label: dict.fromkeys(("A_nat", "A_rob")) for label in target.rows}
     source = "Beyond the paper"
     if name in paper_numbers.NUMBERS:
@@ -69,7 +70,7 @@ def write(study: Study, name: str, target: Target) -> None:
         for label, run in rows.items()
     }
     others = _released(study, target, columns)
-    # Trained here or not: a row of its own file is the paper's row.
+    # A row without a run shows the released model.
     accuracies |= {
         label: [row]
         for label, row in others.items()
@@ -78,7 +79,7 @@ def write(study: Study, name: str, target: Target) -> None:
     body = []
     for label in target.rows:
         ours = [
-            _cell([seed[column] for seed in accuracies[label]])
+            cell([seed[column] for seed in accuracies[label]])
             if label in accuracies
             else _MISSING
             for column in columns
@@ -90,9 +91,9 @@ def write(study: Study, name: str, target: Target) -> None:
     lines = documents.markdown_table(
         ["model", *(_heading(column, protocol) for column in columns)], body
     )
-    lines += ["", *_reading(study, protocol), *_notes(target)]
-    compared, values = _compared(study, target, protocol, rows)
-    lines += compared
+    lines += ["", *_caption(study, protocol), *_notes(target)]
+    comparison_lines, comparisons = _compare(study, target, protocol, rows)
+    lines += comparison_lines
     lines += _released_lines(study, columns, others, theirs)
     lines += ["", "Measured by:", ""]
     lines += [
@@ -100,18 +101,18 @@ def write(study: Study, name: str, target: Target) -> None:
         for run in rows.values()
         for seed in study.seeds
     ]
-    # The command below the table is one that makes all it shows.
-    whole = len(rows) == len(list(filter(None, target.rows.values())))
-    shown = None if whole else tuple(rows.values())
+    # The command in the document makes all rows that the table shows.
+    is_whole = len(rows) == len(list(filter(None, target.rows.values())))
+    runs = None if is_whole else tuple(rows.values())
     documents.write(
-        dataclasses.replace(study, rows=shown),
+        dataclasses.replace(study, rows=runs),
         name,
         f"{source}: {target.title}",
         lines,
         {
             "accuracy": accuracies,
             "paper": {label: theirs[label] for label in target.rows},
-            "compared": values,
+            "compared": comparisons,
             "released": others,
         },
     )
@@ -120,7 +121,7 @@ def write(study: Study, name: str, target: Target) -> None:
 def _released(
     study: Study, target: Target, columns: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float] | None]]:
-    """Returns the accuracies of released models, AutoAttack's among them."""
+    """Returns the accuracies of released models, with AutoAttack's."""
     if not target.takes_released:
         return {}
     return {
@@ -140,20 +141,25 @@ def _released(
     }
 
 
-def _released_lines(study, columns, others, theirs) -> list[str]:
-    """Returns a table of the released models, and where they come from."""
+def _released_lines(
+    study: Study,
+    columns: Sequence[str],
+    others: Mapping[str, Mapping[str, Any]],
+    theirs: Mapping[str, Mapping[str, float]],
+) -> list[str]:
+    """Returns the table of the released models and the list of their files."""
     if not others:
         return []
     body = []
     for row, accuracies in others.items():
-        cells = [_cell([accuracies[c]]) for c in (*columns, _AUTOATTACK)]
+        cells = [cell([accuracies[c]]) for c in (*columns, _AUTOATTACK)]
         body.append([row, *cells])
         numbers = [f"*{theirs[row][column]:.2f}*" for column in columns]
         body.append(["*paper*", *numbers, _MISSING])
     files = released.find(study.released)
     return [
         "",
-        "Models that others released, as they are:",
+        "Models released by others, without further training:",
         "",
         *documents.markdown_table(["model", *columns, _AUTOATTACK], body),
         "",
@@ -168,7 +174,7 @@ def _released_lines(study, columns, others, theirs) -> list[str]:
 def _accuracies(
     study: Study, run: str, seed: int, protocol: str, columns: Sequence[str]
 ) -> dict[str, dict[str, float] | None]:
-    """For each column the accuracy and its interval in %, or None."""
+    """Returns the accuracy and interval of each column in %, or None."""
     report = attack_runs.report(study, run, seed, protocol)
     return _of_columns(report, study.scale.protocols[protocol].attacks, columns)
 
@@ -176,11 +182,11 @@ def _accuracies(
 def _of_columns(
     report: evaluation.Report, attacks: Iterable[str], columns: Sequence[str]
 ) -> dict[str, dict[str, float] | None]:
-    # The report has the attacks' full names, in the protocol's order.
+    # The report lists the attacks in the order of the protocol.
     names = dict(zip(attacks, list(report.outcomes)[1:], strict=True))
     shares = report.accuracy | {ROBUST: report.robust_accuracy}
 
-    def measured(column):
+    def share(column):
         name = {"A_nat": evaluation.NATURAL, "A_rob": ROBUST}.get(
             column, names.get(COLUMNS.get(column))
         )
@@ -193,60 +199,84 @@ def _of_columns(
             "high": 100 * high,
         }
 
-    return {column: measured(column) for column in columns}
+    return {column: share(column) for column in columns}
 
 
-def _cell(measured: Sequence[dict[str, float] | None]) -> str:
-    """One seed: to the farther end of its interval. Several: deviation."""
-    if measured[0] is None:
+def cell(shares: Sequence[Mapping[str, float] | None]) -> str:
+    """Formats the accuracies of all seeds.
+
+    For one seed, ± is the farther end of the interval; for several seeds, the
+    standard deviation.
+
+    Args:
+        shares: "value", "low" and "high" in % for each seed; None for an
+            attack that was not run.
+    """
+    if shares[0] is None:
         return _MISSING
-    values = [one["value"] for one in measured]
+    values = [share["value"] for share in shares]
     if len(values) == 1:
         # Near 0 and 100 % the interval is not symmetric.
-        (one,) = measured
-        reach = max(one["high"] - values[0], values[0] - one["low"])
+        low, high = shares[0]["low"], shares[0]["high"]
+        reach = max(high - values[0], values[0] - low)
         return f"{values[0]:.1f} ± {reach:.1f}"
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
-def _heading(column: str, protocol: Any) -> str:
-    """A column, and what stands for it where that is weaker."""
+def _heading(column: str, protocol: Protocol) -> str:
+    """Returns a column with the attack that replaces it at this scale."""
     attack = COLUMNS.get(column)
-    used = protocol.attacks.get(attack, attack)
-    return column if used == attack else f"{column} (here {used})"
+    replacement = protocol.attacks.get(attack, attack)
+    return column if replacement == attack else f"{column} (here {replacement})"
 
 
-def _reading(study: Study, protocol: Any) -> list[str]:
-    spread = (
-        "± is the farther end of a 95 % interval over the images"
-        if len(study.seeds) == 1
-        else f"± is the deviation over the seeds {study.seeds}"
-    )
+def images_of(protocol: Protocol) -> str:
+    """Describes the test images of a protocol.
+
+    Example:
+
+    >>> images_of(Protocol({}, 1000))
+    'the first 1000 test images'
+    """
     count = protocol.test_examples
-    images = f"the first {count} test images" if count else "all test images"
-    text = [f"Accuracy in %, on {images}; {spread}; {_MISSING}: not run here."]
-    smaller = [f"{a} is {b}" for a, b in protocol.attacks.items() if a != b]
+    return f"the first {count} test images" if count else "all test images"
+
+
+def spread_of(study: Study) -> str:
+    """Explains the numbers after ±."""
+    if len(study.seeds) == 1:
+        return "± is the farther end of a 95 % interval over the images"
+    return f"± is the standard deviation over the seeds {study.seeds}"
+
+
+def _caption(study: Study, protocol: Protocol) -> list[str]:
+    lines = [
+        f"Accuracy in %, on {images_of(protocol)}; {spread_of(study)}; "
+        f"{_MISSING}: not run here."
+    ]
+    weaker = [f"{a} is {b}" for a, b in protocol.attacks.items() if a != b]
     width = study.scale.attack_width_factor
     if width < 1 and "exp-am" in protocol.attacks:
-        smaller.append(
+        weaker.append(
             f"the generators of exp-am and imp-am have {width:g} of the width, "
             f"and {study.scale.attack_epochs} epochs of training"
         )
-    if smaller:
-        text.append(
-            f"Weaker than the paper's, and so flattering: {', '.join(smaller)}."
+    if weaker:
+        lines.append(
+            "Weaker than in the paper, which flatters the models: "
+            f"{', '.join(weaker)}."
         )
-    return text
+    return lines
 
 
 def _notes(target: Target) -> list[str]:
     return ["", target.note] if target.note else []
 
 
-def _compared(
-    study: Study, target: Target, protocol: Any, rows: dict[str, str]
+def _compare(
+    study: Study, target: Target, protocol: Protocol, rows: dict[str, str]
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Paired differences: does a row stand under all attacks more often?"""
+    """Returns the paired differences of A_rob, as Markdown and as values."""
     values = []
     for label, other in target.baselines.items():
         if label not in rows or other not in rows:
@@ -269,7 +299,7 @@ def _compared(
     if not values:
         return [], []
     text = (
-        f"The share that stands under each of "
+        "The share of images that withstand all of "
         f"{', '.join(protocol.attacks.values())}, compared image by image "
         "(p: exact McNemar test)"
     )
@@ -281,7 +311,7 @@ def _compared(
     header = ["A_rob, paired", "seed", "points", "95 % interval", "p"]
     body = []
     for value in values:
-        # Zero is added, for there is no -0.0.
+        # The sum with 0.0 turns -0.0 into 0.0.
         mean, low, high = (
             f"{round(100 * v, 1) + 0.0:+.1f}" for v in value["difference"]
         )
@@ -298,7 +328,13 @@ def _compared(
     return ["", f"{text}:", "", *table], values
 
 
-def _paired(row, other, seed, gap, p_value) -> dict[str, Any]:
+def _paired(
+    row: str,
+    other: str,
+    seed: int | str,
+    gap: paired_differences.Difference,
+    p_value: float,
+) -> dict[str, Any]:
     return {
         "row": row,
         "other": other,
