@@ -69,6 +69,31 @@ class Squashed(Scalable):
         return self.threat_model.perturb(x[:, tf.newaxis], delta), entropy
 
 
+class Fused(Squashed):
+    """A squashed family with parameters mu and rho whose samples XLA fuses.
+
+    A sample takes about thirty elementwise operations on k images, forward and
+    backward: fused they take a quarter of the time, also on a CPU. Subclasses
+    define `_sample`, and call the constructor.
+    """
+
+    def __init__(self) -> None:
+        self._fused = tf.function(
+            self._sample, jit_compile=True, autograph=False
+        )
+
+    def sample(
+        self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns images [batch, k, ...] and their entropy [batch, k]."""
+        return self._fused(x, params["mu"], params["rho"], noise)
+
+    def _sample(
+        self, x: tf.Tensor, mu: tf.Tensor, rho: tf.Tensor, noise: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        raise NotImplementedError
+
+
 def normal_noise(
     x: tf.Tensor,
     num_samples: int,

@@ -11,13 +11,13 @@ from adt_tf import seeds
 from adt_tf.checks import arguments
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.distributions.squashed import Squashed
+from adt_tf.distributions.squashed import Fused
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class TanhMixture(Squashed):
+class TanhMixture(Fused):
     """A mixture of C diagonal Gaussians squashed into the ball.
 
         p(u) = 1 / C sum_c N(u; mu_c, sigma_c^2),  delta = squash(u)
@@ -63,10 +63,7 @@ class TanhMixture(Squashed):
         self.num_components = num_components
         self.spread = spread
         self.entropy_reduction = reductions.get(entropy_reduction)
-        # Fused by XLA for the reason given in `TanhGaussian`.
-        self._fused = tf.function(
-            self._sample, jit_compile=True, autograph=False
-        )
+        super().__init__()
 
     @property
     def num_maps(self) -> int:
@@ -98,12 +95,6 @@ class TanhMixture(Squashed):
     def _noise_size(self, x: tf.Tensor) -> int:
         """Returns d + 1, for r and a number that selects the component."""
         return math.prod(x.shape[1:]) + 1
-
-    def sample(
-        self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns images [batch, k, ...] and their entropy [batch, k]."""
-        return self._fused(x, params["mu"], params["rho"], noise)
 
     def _sample(
         self, x: tf.Tensor, mu: tf.Tensor, rho: tf.Tensor, noise: tf.Tensor

@@ -34,6 +34,53 @@ class RobustLoss(NamedTuple):
 Loss = Callable[..., RobustLoss]
 
 
+class Inputs(NamedTuple):
+    """The arguments of a loss.
+
+    Attributes:
+        classifier: Model from images to logits.
+        x: Clean images [batch, ...].
+        x_adv: Adversarial images [batch, samples, ...].
+        y: Classes [batch], or shares [batch, classes].
+        training: Mode of the classifier.
+    """
+
+    classifier: Any
+    x: tf.Tensor
+    x_adv: tf.Tensor
+    y: tf.Tensor
+    training: bool
+
+    def logits(self, images: tf.Tensor) -> tf.Tensor:
+        """Runs the classifier on images [batch, samples, ...]."""
+        return objectives.logits_of(
+            self.classifier, images, training=self.training
+        )
+
+
+def of_inputs(function: Callable[[Inputs], RobustLoss], name: str) -> Loss:
+    """Returns a function of `Inputs` as a loss.
+
+    Args:
+        function: Function that computes the loss.
+        name: Name in reports.
+    """
+
+    def loss(
+        classifier: Any,
+        x: tf.Tensor,
+        x_adv: tf.Tensor,
+        y: tf.Tensor,
+        *,
+        training: bool,
+    ) -> RobustLoss:
+        return function(Inputs(classifier, x, x_adv, y, training))
+
+    # The repr of a function shows its qualified name.
+    loss.__name__ = loss.__qualname__ = name
+    return loss
+
+
 def get(loss: Any) -> Loss:
     """Returns an outer loss as is, or converts a loss of Keras.
 
@@ -80,16 +127,9 @@ def of_keras(loss: Any) -> Loss:
         )
     values_of = loss.call if isinstance(loss, keras.losses.Loss) else loss
 
-    def robust(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        del x
-        logits = objectives.logits_of(classifier, x_adv, training=training)
+    def robust(inputs: Inputs) -> RobustLoss:
+        x_adv, y = inputs.x_adv, inputs.y
+        logits = inputs.logits(x_adv)
         rows = tf.reshape(logits, [-1, logits.shape[-1]])
         labels = tf.repeat(y, tf.shape(logits)[1], axis=0)
         if isinstance(loss, _BINARY) and logits.shape[-1] == 2:
@@ -112,7 +152,7 @@ def of_keras(loss: Any) -> Loss:
         return RobustLoss(values, logits, sample_values=samples)
 
     name = getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
-    return named(robust, name)
+    return of_inputs(robust, name)
 
 
 _BINARY = (
@@ -158,10 +198,3 @@ def _per_example(values: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
             "examples"
         )
     return values
-
-
-def named(loss: Loss, name: str) -> Loss:
-    """Sets the name of a loss in reports."""
-    # The repr of a function shows its qualified name.
-    loss.__name__ = loss.__qualname__ = name
-    return loss

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from adt_tf import checks, configs, objectives
 from adt_tf.checks import arguments
-from adt_tf.losses.base import Loss, RobustLoss, named
+from adt_tf.losses.base import Inputs, Loss, RobustLoss, of_inputs
 
 
 def cross_entropy(
@@ -47,17 +47,9 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
     """
     arguments.number_between(0, 1, "[)", label_smoothing=label_smoothing)
 
-    def loss(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        del x
-        logits = objectives.logits_of(classifier, x_adv, training=training)
-        labels = smoothed_labels(y, logits.shape[-1], label_smoothing)
+    def loss(inputs: Inputs) -> RobustLoss:
+        logits = inputs.logits(inputs.x_adv)
+        labels = smoothed_labels(inputs.y, logits.shape[-1], label_smoothing)
         values = tf.nn.softmax_cross_entropy_with_logits(
             labels=tf.broadcast_to(labels[:, tf.newaxis], tf.shape(logits)),
             logits=logits,
@@ -66,7 +58,7 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
             tf.reduce_mean(values, axis=1), logits, sample_values=values
         )
 
-    return named(loss, f"smoothed_cross_entropy({label_smoothing:g})")
+    return of_inputs(loss, f"smoothed_cross_entropy({label_smoothing:g})")
 
 
 @configs.recorded
@@ -87,24 +79,15 @@ def trades(beta: float = 6.0) -> Loss:
     """
     arguments.number_at_least(0, beta=beta)
 
-    def loss(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        clean, logits = (
-            objectives.logits_of(classifier, images, training=training)
-            for images in (x[:, tf.newaxis], x_adv)
-        )
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        clean, logits = map(inputs.logits, (x[:, tf.newaxis], x_adv))
         kl = objectives.kl_divergence_of(clean, logits)
         natural = objectives.cross_entropy_of(clean, y)
         value = natural[:, 0] + beta * tf.reduce_mean(kl, axis=1)
         return RobustLoss(value, logits, clean[:, 0], natural + beta * kl)
 
-    return named(loss, f"trades(beta={beta:g})")
+    return of_inputs(loss, f"trades(beta={beta:g})")
 
 
 @configs.recorded
@@ -129,18 +112,9 @@ def mart(beta: float = 5.0) -> Loss:
     """
     arguments.number_at_least(0, beta=beta)
 
-    def loss(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        clean, logits = (
-            objectives.logits_of(classifier, images, training=training)
-            for images in (x[:, tf.newaxis], x_adv)
-        )
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        clean, logits = map(inputs.logits, (x[:, tf.newaxis], x_adv))
         is_true = tf.one_hot(
             checks.classes_of(y)[:, tf.newaxis], logits.shape[-1], True, False
         )
@@ -161,7 +135,7 @@ def mart(beta: float = 5.0) -> Loss:
         value = tf.reduce_mean(values, axis=1)
         return RobustLoss(value, logits, clean[:, 0], values)
 
-    return named(loss, f"mart(beta={beta:g})")
+    return of_inputs(loss, f"mart(beta={beta:g})")
 
 
 @configs.recorded
@@ -186,16 +160,9 @@ def alp(weight: float = 0.5) -> Loss:
     """
     arguments.number_at_least(0, weight=weight)
 
-    def loss(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        mixed = tf.concat([x[:, tf.newaxis], x_adv], axis=1)
-        mixed = objectives.logits_of(classifier, mixed, training=training)
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        mixed = inputs.logits(tf.concat([x[:, tf.newaxis], x_adv], axis=1))
         clean, logits = mixed[:, :1], mixed[:, 1:]
         parts = objectives.cross_entropy_of(mixed, y)
         value = (parts[:, 0] + tf.reduce_mean(parts[:, 1:], axis=1)) / 2
@@ -205,7 +172,7 @@ def alp(weight: float = 0.5) -> Loss:
         samples += weight * tf.reduce_mean(squares, axis=2)
         return RobustLoss(value, logits, clean[:, 0], samples)
 
-    return named(loss, f"alp(weight={weight:g})")
+    return of_inputs(loss, f"alp(weight={weight:g})")
 
 
 def smoothed_labels(

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from adt_tf import checks, configs
 from adt_tf.checks import arguments
-from adt_tf.losses.base import Loss, RobustLoss, get, named
+from adt_tf.losses.base import Inputs, Loss, RobustLoss, get, of_inputs
 from adt_tf.losses.named import smoothed_labels
 
 
@@ -28,14 +28,8 @@ def smoothed(loss: Any, label_smoothing: float) -> Loss:
     arguments.number_between(0, 1, "[)", label_smoothing=label_smoothing)
     inner = get(loss)
 
-    def robust(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
+    def robust(inputs: Inputs) -> RobustLoss:
+        classifier, x, x_adv, y, training = inputs
         classes = checks.num_classes(classifier)
         if classes is None:
             outputs = classifier(x[:1], training=False)
@@ -43,7 +37,7 @@ def smoothed(loss: Any, label_smoothing: float) -> Loss:
         labels = smoothed_labels(y, classes, label_smoothing)
         return inner(classifier, x, x_adv, labels, training=training)
 
-    return named(robust, f"smoothed({_name(inner)}, {label_smoothing:g})")
+    return of_inputs(robust, f"smoothed({_name(inner)}, {label_smoothing:g})")
 
 
 @configs.recorded
@@ -71,15 +65,9 @@ def weighted(loss: Any, temperature: float = 1.0) -> Loss:
     arguments.number_above(0, temperature=temperature)
     inner = get(loss)
 
-    def robust(
-        classifier: Any,
-        x: tf.Tensor,
-        x_adv: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        training: bool,
-    ) -> RobustLoss:
-        outcome = inner(classifier, x, x_adv, y, training=training)
+    def robust(inputs: Inputs) -> RobustLoss:
+        *images, training = inputs
+        outcome = inner(*images, training=training)
         values = getattr(outcome, "sample_values", None)
         if values is None:
             raise arguments.error(
@@ -90,7 +78,7 @@ def weighted(loss: Any, temperature: float = 1.0) -> Loss:
         value = tf.reduce_sum(shares * values, axis=1)
         return outcome._replace(value=value)
 
-    return named(robust, f"weighted({_name(inner)}, {temperature:g})")
+    return of_inputs(robust, f"weighted({_name(inner)}, {temperature:g})")
 
 
 def _name(loss: Loss) -> str:

@@ -93,14 +93,8 @@ def adt_exp_am(
 ) -> Method:
     """ADT-EXP with distributions that a generator network outputs.
 
-    Args:
-        epsilon: Radius of the ball, or a threat model.
-        input_shape: Shape of an image: height, width, channels.
-        width_factor: Factor of the generator's widths; 1 is the paper's.
-        entropy_weight: Weight lambda of the entropy.
-        beta: None for the cross-entropy; or the weight of TRADES' loss.
-        seed: Seed of the generator's weights.
-        **options: Options of `attacks.exp_am`.
+    The arguments are those of `attacks.exp_am`, and `beta`: None for the
+    cross-entropy, or the weight of TRADES' loss.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 3.
     """
@@ -128,15 +122,8 @@ def adt_imp_am(
 ) -> Method:
     """ADT with implicit distributions: noise through a generator network.
 
-    Args:
-        epsilon: Radius of the ball, or a threat model.
-        input_shape: Shape of an image: height, width, channels.
-        width_factor: Factor of the networks' widths; 1 is the paper's.
-        entropy_weight: Weight lambda of the entropy; by default 0.01, and 1
-            with an `entropy_threshold`.
-        beta: None for the cross-entropy; or the weight of TRADES' loss.
-        seed: Seed of the networks' weights.
-        **options: Options of `attacks.imp_am`.
+    The arguments are those of `attacks.imp_am`, and `beta`: None for the
+    cross-entropy, or the weight of TRADES' loss.
 
     Reference: Dong et al., Adversarial Distributional Training, 2020, Alg. 4.
     """

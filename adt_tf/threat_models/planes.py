@@ -53,19 +53,17 @@ def shortest_steps(
     ...     pace=tf.ones_like).numpy().round(2)
     array([[0.4, 0.1]], dtype=float32)
     """
-    return _shortest_steps(points, values, normals, bounds=bounds, pace=pace)
+    return _solve((points, values, normals), bounds, pace)
 
 
 # XLA fuses an iteration into one pass over the coordinates, also on a CPU.
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
-def _shortest_steps(
-    points: tf.Tensor,
-    values: tf.Tensor,
-    normals: tf.Tensor,
-    *,
+def _solve(
+    problem: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
     bounds: tuple[float, float],
     pace: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
+    points, values, normals = problem
     low, high = bounds
     towards = -tf.sign(values)[:, tf.newaxis] * tf.sign(normals)
     room = tf.where(towards > 0, high - points, points - low)
