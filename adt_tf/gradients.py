@@ -150,7 +150,7 @@ class _SPSA(GradientEstimator):
         if not isinstance(count, int) or count < 2 or count % 2:
             raise ValueError(
                 "Argument `num_samples` must be an even number of queries, "
-                "such as 256, since they are made in pairs. Received: "
+                "such as 256, since queries come in pairs. Received: "
                 f"num_samples={count}"
             )
 

@@ -9,9 +9,8 @@
     state = rule.draw(state, x, seed)    # noise, for a noisy rule
     params, state = rule.update(params, gradients, state, threat_model)
 
-Parameters may be any nest of tensors whose first axis is the batch. The state
-is a nest of tensors as well, so a rule works in a tf.while_loop and under XLA.
-A rule holds plain data only: two rules with the same data are equal.
+Parameters and state are nests of tensors whose first axis is the batch, so a
+rule works in a tf.while_loop and under XLA. Rules with the same data are equal.
 """
 
 from __future__ import annotations
@@ -56,15 +55,10 @@ class StepRule(Configured, abc.ABC):
         """
 
     def draw(self, state: Any, x: tf.Tensor, seed: tf.Tensor) -> Any:
-        """Returns the state with the noise of the next step.
+        """Returns the state with the noise of the next step, if any.
 
         A loop calls this before each `update`, outside of the part that XLA
-        compiles. Most rules have no noise.
-
-        Args:
-            state: State after the last step, or `init`.
-            x: Images [batch, ...]; the noise of an example depends on them.
-            seed: Seed; it gives an image the same noise in any batch.
+        compiles. An image x has the same noise in any batch.
         """
         del x, seed
         return state
@@ -129,9 +123,7 @@ class Steepest(StepRule):
 
     def size(self, threat_model: ThreatModel) -> float | tf.Tensor:
         """Returns the length of a step."""
-        if self.step_size is None:
-            return self.share * threat_model.epsilon
-        return self.step_size
+        return self.step_size or self.share * threat_model.epsilon
 
 
 @dataclasses.dataclass(frozen=True)

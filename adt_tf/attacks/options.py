@@ -121,11 +121,11 @@ def takes(options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     names = tuple(options.__annotations__)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = {*inspect.signature(function).parameters, *names}
+        accepted = {*inspect.signature(function).parameters, *names}
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            unknown = sorted(set(kwargs) - known)
+            unknown = sorted(set(kwargs) - accepted)
             if unknown:
                 raise TypeError(
                     f"{function.__qualname__}() got an unexpected keyword "
@@ -133,7 +133,7 @@ def takes(options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 )
             return function(*args, **kwargs)
 
-        checked.option_names = names
+        vars(checked)["option_names"] = names
         return checked
 
     return decorate
