@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
@@ -21,12 +21,15 @@ from adt_tf import checks, losses, optimizers, replication, seeds
 from adt_tf.attacks import AdversarialBatch, Attack
 from adt_tf.checks.arguments import error, integer_at_least
 from adt_tf.kernels import winograd
-from adt_tf.training.averaging import WeightAverage
 from adt_tf.training.compiling import CompiledModel
 from adt_tf.training.fitting import FittedModel, as_model
-from adt_tf.training.outer_steps import AWP, Descent, Pass
+from adt_tf.training.options import TrainerOptions, complete
+from adt_tf.training.outer_steps import Pass
 from adt_tf.training.saving import SavedModel
 from adt_tf.training.step_metrics import MeasuredModel, make_trackers
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Indices of independent streams of randomness.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
@@ -70,12 +73,12 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
         train_classifier: If False, the classifier is not changed and runs in
             inference mode, and the attack's own networks are trained against
             it.
-        clip_images: Whether images outside the bounds of the threat model, as
-            augmentation may produce them, are clipped instead of rejected.
-        outer_step: How the weights' gradients are computed, from
-            `adt_tf.training`; `AWP(0.005)` perturbs the weights first.
-        average: Moving average of the classifier's weights, or None;
-            `callbacks.AveragedWeights` measures and saves it.
+        **options: `clip_images`, whether images outside the bounds of the
+            threat model, as augmentation may produce them, are clipped instead
+            of rejected; `outer_step`, how the weights' gradients are computed,
+            from `adt_tf.training`, where `AWP(0.005)` perturbs the weights
+            first; `average`, a `WeightAverage` of the classifier's weights,
+            which `callbacks.AveragedWeights` measures and saves.
     """
 
     def __init__(
@@ -87,10 +90,9 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
         seed: int = 0,
         outer_samples: int = 1,
         train_classifier: bool = True,
-        clip_images: bool = False,
-        outer_step: Descent | AWP | None = None,
-        average: WeightAverage | None = None,
+        **options: Unpack[TrainerOptions],
     ) -> None:
+        settings = complete(options)
         if not train_classifier and callable(classifier):
             classifier = as_model(classifier)
         if not isinstance(classifier, keras.Model):
@@ -113,17 +115,6 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
                 "Argument `train_classifier` must be True for an attack "
                 f"without networks: {attack} has nothing to train."
             )
-        outer_step = outer_step or Descent()
-        if not callable(getattr(outer_step, "gradients", None)):
-            raise error(
-                "be an outer step such as `adt_tf.training.AWP(0.005)`",
-                outer_step=outer_step,
-            )
-        if not isinstance(average, WeightAverage | None):
-            raise error(
-                "be `adt_tf.training.WeightAverage(...)` or None",
-                average=average,
-            )
         checks.check_classifier(classifier)
         # Images reach the classifier in float32, whatever its precision.
         super().__init__(
@@ -137,9 +128,9 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
         self.seed = seed
         self.outer_samples = outer_samples
         self.train_classifier = train_classifier
-        self.clip_images = clip_images
-        self.outer_step = outer_step
-        self.average = average
+        self.clip_images = settings["clip_images"]
+        self.outer_step = settings["outer_step"]
+        self.average = settings["average"]
         self.built = classifier.built
         self.attack_networks = list(attack.networks)
         self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
