@@ -1,4 +1,4 @@
-"""How an ascent learns which way is up: by backpropagation, or by queries.
+"""Estimators of the gradient of an ascent: backpropagation, or queries.
 
 backpropagation()                # white box
 backpropagation(sample_chunk=1)  # the same, with less memory
@@ -18,39 +18,41 @@ import tensorflow as tf
 from adt_tf.checks import arguments
 from adt_tf.configs import Configured
 
-#: Formats of a search. "float32" is whatever the classifier computes in.
-PRECISIONS = ("float32", "bfloat16")
+#: The format in which the classifier computes, whatever that is.
+FLOAT32 = "float32"
+#: Formats of a search.
+PRECISIONS = (FLOAT32, "bfloat16")
 
 
 class GradientEstimator(Configured, abc.ABC):
-    """Estimates the gradient of what an ascent climbs.
+    """Estimates the gradient of the function that an ascent climbs.
 
     Attributes:
-        images_per_example: Number of images that one estimate shows the
-            classifier at once, for each sample.
-        sample_chunk: Number of Monte-Carlo samples of a step that are seen at
-            once; None for all.
-        precision: Format in which the classifier computes what an ascent sees
-            of it, one of `PRECISIONS`.
+        images_per_example: Number of images that the classifier sees at once
+            in one estimate, for each sample.
+        sample_chunk: Number of Monte-Carlo samples of a step that the
+            classifier sees at once; None for all.
+        precision: Format in which the classifier computes during the search,
+            one of `PRECISIONS`.
     """
 
     images_per_example: int = 1
     sample_chunk: int | None = None
-    precision: str = "float32"
-    #: Whether the gradient is the same whenever it is estimated.
+    precision: str = FLOAT32
+    #: Whether repeated estimates at the same point are equal.
     is_exact: bool = False
 
     @property
     def passes(self) -> int:
-        """The number of images that one estimate shows it in all."""
+        """Number of images that the classifier sees in one estimate."""
         return self.images_per_example
 
     def describe(self) -> list[str]:
-        """Returns what an attack's repr says of it."""
+        """Returns the words for an attack's repr."""
         return []
 
     def noise(self, x: tf.Tensor, seed: tf.Tensor) -> Any:
-        """Draws what the estimate of one step needs: here nothing."""
+        """Draws the noise of one estimate; by default there is none."""
         del x, seed
         return ()
 
@@ -58,14 +60,14 @@ class GradientEstimator(Configured, abc.ABC):
     def estimate(
         self, climbed: Callable[..., Any], params: Any, noise: Any
     ) -> tuple[Any, tf.Tensor, tf.Tensor]:
-        """Returns the gradients in the parameters, and what was seen there.
+        """Returns the gradients, and the images and logits at `params`.
 
         Args:
-            climbed: A function of (params, offset) that returns (values
-                [batch, k], x_adv, logits); it moves the images by `offset`
-                [1 or batch, k, ...] first, where that is not None.
-            params: Where the gradient is taken.
-            noise: What `noise` has drawn.
+            climbed: Function of (params, offset) that returns (values
+                [batch, k], x_adv, logits); it first moves the images by
+                `offset` [1 or batch, k, ...] if that is not None.
+            params: Parameters at which the gradient is estimated.
+            noise: Result of `noise`.
 
         Returns:
             The gradients of the sum of the values, and the images and logits
@@ -73,19 +75,19 @@ class GradientEstimator(Configured, abc.ABC):
         """
 
 
-# Its square, and a sum of many, are float32 numbers still.
+# The sum of the squares of many such slopes is still finite in float32.
 _STEEPEST = 1e18
 
 
 def finite(slopes: Any) -> Any:
-    """Takes a slope that is NaN for zero, and cuts those beyond 1e18.
+    """Replaces NaN by zero and clips slopes to [-1e18, 1e18].
 
-    One NaN would make an image of nothing but NaN, which any classifier gets
-    wrong; and Adam's square of 1e20 is infinite. Where a classifier has no
-    gradient an attack is blind, not broken, and `adt_tf.lint` says so.
+    One NaN would turn the whole image into NaN, which every classifier gets
+    wrong; and Adam's square of 1e20 is infinite. On a classifier without
+    gradients an attack is blind, not broken, and `adt_tf.lint` reports it.
     """
 
-    def bounded(slope):
+    def bounded(slope: tf.Tensor) -> tf.Tensor:
         slope = tf.clip_by_value(slope, -_STEEPEST, _STEEPEST)
         return tf.where(tf.math.is_nan(slope), tf.zeros_like(slope), slope)
 
@@ -95,17 +97,19 @@ def finite(slopes: Any) -> Any:
 @dataclasses.dataclass(frozen=True)
 class _Backpropagation(GradientEstimator):
     sample_chunk: int | None = None
-    precision: str = "float32"
+    precision: str = FLOAT32
 
     is_exact = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         arguments.one_of(PRECISIONS, precision=self.precision)
 
-    def describe(self):
-        return [] if self.precision == "float32" else [self.precision]
+    def describe(self) -> list[str]:
+        return [] if self.precision == FLOAT32 else [self.precision]
 
-    def estimate(self, climbed, params, noise):
+    def estimate(
+        self, climbed: Callable[..., Any], params: Any, noise: Any
+    ) -> tuple[Any, tf.Tensor, tf.Tensor]:
         del noise
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
@@ -113,8 +117,7 @@ class _Backpropagation(GradientEstimator):
             # Examples do not interact, so the gradient of the sum over the
             # batch is each example's own.
             total = tf.reduce_sum(tf.reduce_mean(values, axis=1))
-        # A classifier without gradients has a gradient of zero: such an attack
-        # is blind, not broken, and `adt_tf.lint` says so.
+        # A classifier without gradients counts as one with zero gradients.
         slopes = tape.gradient(
             total, params, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
@@ -122,17 +125,17 @@ class _Backpropagation(GradientEstimator):
 
 
 def backpropagation(
-    sample_chunk: int | None = None, precision: str = "float32"
+    sample_chunk: int | None = None, precision: str = FLOAT32
 ) -> GradientEstimator:
-    """Returns the gradient of the classifier.
+    """Returns an estimator that differentiates the classifier.
 
     Args:
         sample_chunk: Number of Monte-Carlo samples that the classifier sees at
             once, a divisor of the attack's `num_samples`; by default all.
-            Fewer take less memory, for the same result.
+            Fewer need less memory and give the same result.
         precision: "float32" for the classifier as it is; "bfloat16" for its
             form in that format (`adt_tf.kernels.half`), which is faster on
-            CPUs that have it. Images and parameters stay in float32.
+            CPUs that support it. Images and parameters stay in float32.
     """
     return _Backpropagation(sample_chunk, precision)
 
@@ -142,12 +145,12 @@ class _SPSA(GradientEstimator):
     num_samples: int
     radius: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = self.num_samples
         if not isinstance(count, int) or count < 2 or count % 2:
             raise ValueError(
                 "Argument `num_samples` must be an even number of queries, "
-                "such as 256, since they are made in pairs. Received: "
+                "such as 256, since queries come in pairs. Received: "
                 f"num_samples={count}"
             )
 
@@ -157,12 +160,13 @@ class _SPSA(GradientEstimator):
 
     @property
     def passes(self) -> int:
-        return self.num_samples + 1  # The image itself is looked at as well.
+        # The classifier also sees the image itself.
+        return self.num_samples + 1
 
-    def describe(self):
+    def describe(self) -> list[str]:
         return [f"spsa({self.num_samples}, {self.radius:g})"]
 
-    def noise(self, x, seed):
+    def noise(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         num_pairs = self.num_samples // 2
         bits = tf.random.stateless_uniform(
             tf.concat([[1, num_pairs], tf.shape(x)[1:]], axis=0),
@@ -176,7 +180,9 @@ class _SPSA(GradientEstimator):
             [1, num_pairs, *x.shape[1:]],
         )
 
-    def estimate(self, climbed, params, noise):
+    def estimate(
+        self, climbed: Callable[..., Any], params: Any, noise: Any
+    ) -> tuple[Any, tf.Tensor, tf.Tensor]:
         num_pairs, radius = self.num_samples // 2, self.radius
         _, x_adv, logits = climbed(params, None)
         offset = radius * tf.concat([noise, -noise], axis=1)
@@ -189,19 +195,19 @@ class _SPSA(GradientEstimator):
 
 
 def spsa(num_samples: int = 256, radius: float = 0.001) -> GradientEstimator:
-    """Returns simultaneous perturbation: a gradient from values alone.
+    """Returns an estimator that uses the values of the objective alone.
 
         g = 2/n sum_{i <= n/2} v_i (f(x + r v_i) - f(x - r v_i)) / (2 r),
         v_i uniform on {-1, 1}^d
 
-    A step asks for n values, those of n / 2 pairs, as the paper's released
-    code counts them. Only for a point (a Dirac family), whose parameter is
-    the image itself. All images of a batch share the directions v_i, so the
+    A step makes n queries, in n / 2 pairs, as the paper's released code counts
+    them. It works only for a point (a Dirac family), whose parameter is the
+    image itself. All images of a batch share the directions v_i, so the
     estimate for one does not depend on the others.
 
     Args:
-        num_samples: n, the number of queries a step; even.
-        radius: r.
+        num_samples: Number of queries in a step, n; even.
+        radius: Length r of a perturbation in each pixel.
 
     Reference: Uesato et al., Adversarial Risk and the Dangers of Evaluating
     Against Weak Attacks, 2018.

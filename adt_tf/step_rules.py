@@ -1,4 +1,4 @@
-"""How an ascent moves its parameters: rules with `init` and `update`.
+"""Step rules: how an ascent moves its parameters.
 
     rule = steepest(2 / 255)             # PGD; `sign` is the same
     rule = steepest(share=1 / 4)         # a step of epsilon / 4
@@ -6,12 +6,11 @@
     rule = adam(0.3)                     # ADT-EXP
     rule = langevin(temperature=0.1)     # a noisy ascent, as in DALE
     state = rule.init(params)
-    state = rule.draw(state, x, seed)    # only a noisy rule draws
+    state = rule.draw(state, x, seed)    # noise, for a noisy rule
     params, state = rule.update(params, gradients, state, threat_model)
 
-Parameters may be any nest of tensors whose first axis is the batch. The state
-is a nest of tensors as well, so a rule lives in a tf.while_loop and under XLA.
-A rule holds plain data only: two rules with the same data are equal.
+Parameters and state are nests of tensors whose first axis is the batch, so a
+rule works in a tf.while_loop and under XLA. Rules with the same data are equal.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from typing import Any
 import tensorflow as tf
 
 from adt_tf import seeds
+from adt_tf.checks import arguments
 from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
@@ -47,29 +47,24 @@ class StepRule(Configured, abc.ABC):
         """Returns the parameters and the state after a step.
 
         Args:
-            params: Where the ascent is.
-            gradients: A nest like `params`.
-            state: What the step before left, or `init`.
-            threat_model: The norm in which the ascent is steepest, and the
-                epsilon of which a step may be a share.
+            params: Parameters before the step.
+            gradients: Gradients, a nest like `params`.
+            state: State after the last step, or `init`.
+            threat_model: Threat model whose norm defines the steepest ascent,
+                and whose epsilon may define the step size.
         """
 
     def draw(self, state: Any, x: tf.Tensor, seed: tf.Tensor) -> Any:
-        """Returns the state with the noise of the next step in it.
+        """Returns the state with the noise of the next step, if any.
 
-        A loop calls this before each `update`, and outside of what XLA
-        compiles. Most rules have no noise.
-
-        Args:
-            state: What the step before left, or `init`.
-            x: Images [batch, ...] that tell the examples' noise apart.
-            seed: The same seed gives an image the same noise in any batch.
+        A loop calls this before each `update`, outside of the part that XLA
+        compiles. An image x has the same noise in any batch.
         """
         del x, seed
         return state
 
     def describe(self, threat_model: ThreatModel) -> str:
-        """Returns a short name for reports, with the size of a step."""
+        """Returns a short name for reports, with the step size."""
         del threat_model
         return type(self).__name__.lower()
 
@@ -83,14 +78,16 @@ def normalize_gradient(gradient: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Steepest(StepRule):
-    """p <- p + step_size * s(g), the steepest ascent in a norm.
+    """Steepest ascent in the norm of the threat model.
 
-    The norm is the threat model's; in l-infinity s(g) is sign(g).
+        p <- p + step_size * s(g)
+
+    In l-infinity s(g) is sign(g).
 
     Args:
         step_size: Length of a step; None for a share of epsilon.
-        share: The share of epsilon, where `step_size` is None. Where epsilon
-            follows a schedule, so does the step.
+        share: Share of epsilon, if `step_size` is None. If epsilon follows a
+            schedule, the step follows it too.
     """
 
     step_size: float | None = None
@@ -99,55 +96,55 @@ class Steepest(StepRule):
 
     is_memoryless = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.step_size is not None:
-            _check_positive("step_size", self.step_size)
-        _check_positive("share", self.share)
+            arguments.number_above(0, step_size=self.step_size)
+        arguments.number_above(0, share=self.share)
 
-    def init(self, params):
-        """Returns nothing: a step depends on no other."""
+    def init(self, params: Any) -> tuple[()]:
+        """Returns an empty state: steps do not depend on each other."""
         return ()
 
-    def update(self, params, gradients, state, threat_model):
-        """Takes a step of one length."""
+    def update(
+        self, params: Any, gradients: Any, state: Any, threat_model: ThreatModel
+    ) -> tuple[Any, Any]:
+        """Takes a step of fixed length."""
         size = self.size(threat_model)
         params = map_structure(
             lambda p, g: p + size * threat_model.steepest(g), params, gradients
         )
         return params, state
 
-    def describe(self, threat_model):
-        """Names the rule with the length of a step."""
+    def describe(self, threat_model: ThreatModel) -> str:
+        """Returns the name of the rule with the length of a step."""
         size = self.size(threat_model)
-        size = "a tensor" if tf.is_tensor(size) else f"{size:.4g}"
-        return f"{threat_model.steepest_name}({size})"
+        shown = "a tensor" if tf.is_tensor(size) else f"{size:.4g}"
+        return f"{threat_model.steepest_name}({shown})"
 
     def size(self, threat_model: ThreatModel) -> float | tf.Tensor:
         """Returns the length of a step."""
-        if self.step_size is None:
-            return self.share * threat_model.epsilon
-        return self.step_size
+        return self.step_size or self.share * threat_model.epsilon
 
 
 @dataclasses.dataclass(frozen=True)
 class Langevin(StepRule):
-    """p <- p + h s(g) + sqrt(2 h T epsilon) n,  n ~ N(0, I).
+    """A steepest step with Gaussian noise.
 
-    A steepest step of size h, and noise: with small steps the points that it
-    visits spread where a steepest ascent would only end. Where the slope in
-    the norm is 1 everywhere, as for a linear function, they follow the
-    density of exp(f(p) / (T epsilon)) in the ball, as h becomes small. The
-    noise is divided by the norm of a vector of ones, so that T means the same
-    in each norm.
+        p <- p + h s(g) + sqrt(2 h T epsilon) n,  n ~ N(0, I)
+
+    The visited points spread around the maximum at which a steepest ascent
+    would end. If the slope in the norm is 1 everywhere, as for a linear
+    function, they follow the density exp(f(p) / (T epsilon)) in the ball as h
+    becomes small. The noise is divided by the norm of a vector of ones, so
+    that T has the same meaning in each norm.
 
     Args:
         step_size: Length h of a step; None for a share of epsilon.
-        share: The share of epsilon, where `step_size` is None.
-        temperature: T; 0 is `steepest`.
+        share: Share of epsilon, if `step_size` is None.
+        temperature: Temperature T; 0 gives `steepest`.
 
     Reference: Robey et al., Adversarial Robustness with Semi-Infinite
-    Constrained Learning, 2021 (DALE), whose steps along the sign, with
-    Gaussian noise, these are.
+    Constrained Learning, 2021 (DALE), which uses these steps along the sign.
     """
 
     step_size: float | None = None
@@ -155,23 +152,19 @@ class Langevin(StepRule):
     share: float = 1 / 4
     temperature: float = 0.01
 
-    def __post_init__(self):
-        if self.temperature < 0:
-            raise ValueError(
-                "Argument `temperature` must not be negative. Received: "
-                f"temperature={self.temperature}"
-            )
+    def __post_init__(self) -> None:
+        arguments.number_at_least(0, temperature=self.temperature)
         self._steepest()
 
     def _steepest(self) -> Steepest:
         return Steepest(self.step_size, share=self.share)
 
-    def init(self, params):
-        """Returns noise of zero: no step is noisy before `draw`."""
+    def init(self, params: Any) -> Any:
+        """Returns zero noise."""
         return map_structure(tf.zeros_like, params)
 
-    def draw(self, state, x, seed):
-        """Draws the noise of the next step, for each image its own."""
+    def draw(self, state: Any, x: tf.Tensor, seed: tf.Tensor) -> Any:
+        """Draws the noise of the next step, independent for each image."""
         leaves = []
         for i, leaf in enumerate(tf.nest.flatten(state)):
             shape = tf.shape(leaf)[1:]
@@ -183,45 +176,49 @@ class Langevin(StepRule):
             leaves.append(tf.ensure_shape(noise, leaf.shape))
         return tf.nest.pack_sequence_as(state, leaves)
 
-    def update(self, params, gradients, state, threat_model):
-        """Takes a steepest step, and adds the noise."""
+    def update(
+        self, params: Any, gradients: Any, state: Any, threat_model: ThreatModel
+    ) -> tuple[Any, Any]:
+        """Takes a steepest step and adds the noise."""
         rule = self._steepest()
         params, _ = rule.update(params, gradients, (), threat_model)
         variance = 2.0 * rule.size(threat_model) * self.temperature
         deviation = tf.sqrt(variance * threat_model.epsilon)
 
-        def noisy(p, noise):
-            whole = threat_model.norm(tf.ones_like(p[:1]))
-            return p + deviation / tf.reduce_max(whole) * noise
+        def noisy(p: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+            unit = threat_model.norm(tf.ones_like(p[:1]))
+            return p + deviation / tf.reduce_max(unit) * noise
 
         return map_structure(noisy, params, state), state
 
-    def describe(self, threat_model):
-        """Names the rule with the length of a step and the temperature."""
+    def describe(self, threat_model: ThreatModel) -> str:
+        """Returns the name with the step size and the temperature."""
         step = self._steepest().describe(threat_model)
         return f"langevin({step}, {self.temperature:g})"
 
 
 @dataclasses.dataclass(frozen=True)
 class Accumulate(StepRule):
-    """Feeds a rule with m <- decay * m + normalize(g) in place of g.
+    """Applies a rule to m <- decay * m + normalize(g) in place of g.
 
     Args:
-        rule: The rule that takes the step.
-        decay: The weight of what was before.
-        normalize: What each gradient goes through first; None for nothing.
+        rule: Rule that takes the step.
+        decay: Weight of the earlier gradients.
+        normalize: Function applied to each gradient first; None for none.
     """
 
     rule: StepRule
     decay: float
     normalize: Callable[[tf.Tensor], tf.Tensor] | None = None
 
-    def init(self, params):
+    def init(self, params: Any) -> tuple[Any, Any]:
         """Returns m = 0, and the state of the rule."""
         return map_structure(tf.zeros_like, params), self.rule.init(params)
 
-    def update(self, params, gradients, state, threat_model):
-        """Adds the gradient to m, and has the rule take a step along m."""
+    def update(
+        self, params: Any, gradients: Any, state: Any, threat_model: ThreatModel
+    ) -> tuple[Any, Any]:
+        """Adds the gradient to m, and takes a step of the rule along m."""
         average, inner = state
         if self.normalize is not None:
             gradients = map_structure(self.normalize, gradients)
@@ -231,13 +228,13 @@ class Accumulate(StepRule):
         params, inner = self.rule.update(params, average, inner, threat_model)
         return params, (average, inner)
 
-    def draw(self, state, x, seed):
-        """Has the rule draw."""
+    def draw(self, state: Any, x: tf.Tensor, seed: tf.Tensor) -> Any:
+        """Draws the noise of the rule."""
         average, inner = state
         return average, self.rule.draw(inner, x, seed)
 
-    def describe(self, threat_model):
-        """Names the rule, the one inside it, and the decay."""
+    def describe(self, threat_model: ThreatModel) -> str:
+        """Returns the names of both rules, and the decay."""
         return f"accumulate({self.rule.describe(threat_model)}, {self.decay:g})"
 
 
@@ -249,21 +246,21 @@ class Adam(StepRule):
         p <- p + learning_rate * m_hat / (sqrt(v_hat) + epsilon)
 
     With both betas 0, the paper's choice for phi, a step in l-infinity is
-    learning_rate * g / (|g| + epsilon): a sign step that fades where the
-    gradient does. Other norms share v among the coordinates
-    (`ThreatModel.pooled`): in l2 the step is learning_rate * g / rms(g), along
-    the gradient, and as long as the sign step.
+    learning_rate * g / (|g| + epsilon): a sign step that vanishes with the
+    gradient. Other norms share v among the coordinates (`ThreatModel.pooled`):
+    in l2 the step is learning_rate * g / rms(g), along the gradient and as
+    long as the sign step.
 
     Args:
         learning_rate: Length of a step in each coordinate; None for a share
             of epsilon.
         beta_1: Decay of the mean of the gradients.
         beta_2: Decay of the mean of their squares.
-        epsilon: What keeps the quotient finite. A gradient that is c times
-            ours beside 1e-8, such as that of a batch's mean, acts like
-            epsilon = 1e-8 / c here.
-        share: The share of the threat model's epsilon that a step covers in
-            its norm, where `learning_rate` is None and all coordinates move.
+        epsilon: Constant that keeps the quotient finite. An implementation
+            whose gradient is c times ours, such as the gradient of a batch's
+            mean, and which adds 1e-8, corresponds to epsilon = 1e-8 / c.
+        share: Share of the threat model's epsilon that a step covers in its
+            norm, if `learning_rate` is None and all coordinates move.
     """
 
     learning_rate: float | None
@@ -273,19 +270,21 @@ class Adam(StepRule):
     _: dataclasses.KW_ONLY
     share: float = 1 / 4
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            _check_positive("learning_rate", self.learning_rate)
-        _check_positive("epsilon", self.epsilon)
-        _check_positive("share", self.share)
+            arguments.number_above(0, learning_rate=self.learning_rate)
+        arguments.number_above(0, epsilon=self.epsilon)
+        arguments.number_above(0, share=self.share)
 
-    def init(self, params):
+    def init(self, params: Any) -> tuple[Any, Any, tf.Tensor]:
         """Returns m = 0, v = 0 and each example's number of steps."""
         zeros = map_structure(tf.zeros_like, params)
         size = tf.shape(tf.nest.flatten(params)[0])[:1]
         return zeros, zeros, tf.zeros(size)
 
-    def update(self, params, gradients, state, threat_model):
+    def update(
+        self, params: Any, gradients: Any, state: Any, threat_model: ThreatModel
+    ) -> tuple[Any, Any]:
         """Takes a step."""
         beta_1, beta_2 = self.beta_1, self.beta_2
         first, second, count = state
@@ -299,13 +298,13 @@ class Adam(StepRule):
         first_scale = 1.0 - tf.pow(beta_1, count)
         second_scale = 1.0 - tf.pow(beta_2, count)
 
-        def rate(p):
+        def rate(p: tf.Tensor) -> float | tf.Tensor:
             if self.learning_rate is not None:
                 return self.learning_rate
-            whole = threat_model.norm(tf.ones_like(p[:1]))[0]
-            return self.share * threat_model.epsilon / whole
+            unit = threat_model.norm(tf.ones_like(p[:1]))[0]
+            return self.share * threat_model.epsilon / unit
 
-        def moved(p, m, v):
+        def moved(p: tf.Tensor, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
             ones = [1] * (len(p.shape) - 1)
             m /= tf.reshape(first_scale, [-1, *ones])
             v = threat_model.pooled(v / tf.reshape(second_scale, [-1, *ones]))
@@ -314,8 +313,8 @@ class Adam(StepRule):
         params = map_structure(moved, params, first, second)
         return params, (first, second, count)
 
-    def describe(self, threat_model):
-        """Names the rule with its numbers."""
+    def describe(self, threat_model: ThreatModel) -> str:
+        """Returns the name of the rule with its numbers."""
         del threat_model
         rate = f"{self.share:g} epsilon"
         if self.learning_rate is not None:
@@ -335,24 +334,19 @@ langevin = Langevin
 def momentum(
     step_size: float | None = None, decay: float = 1.0, *, share: float = 1 / 4
 ) -> StepRule:
-    """m <- decay * m + g / mean|g|;  p <- p + step_size * s(m).
+    """Steepest ascent along accumulated gradients.
+
+        m <- decay * m + g / mean|g|,   p <- p + step_size * s(m)
 
     The mean is over each example's own gradient; s is the steepest ascent of
     the threat model's norm.
 
     Args:
         step_size: Length of a step; None for a share of epsilon.
-        decay: The weight of the gradients before.
-        share: The share of epsilon, where `step_size` is None.
+        decay: Weight of the earlier gradients.
+        share: Share of epsilon, if `step_size` is None.
 
     Reference: Dong et al., Boosting Adversarial Attacks with Momentum, 2018.
     """
     rule = Steepest(step_size, share=share)
     return Accumulate(rule, decay, normalize_gradient)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(
-            f"Argument `{name}` must be above 0. Received: {name}={value}"
-        )

@@ -308,7 +308,7 @@ def test_networks_are_trained_against_any_classifier(images):
     attack.fit(bare, (x, y), verbose=0)
     after = attack.networks[0].get_weights()
     assert any((a != b).any() for a, b in zip(before, after, strict=True))
-    with pytest.raises(ValueError, match="must be a model of Keras 3"):
+    with pytest.raises(ValueError, match="must be a Keras 3 model"):
         adt_tf.AdversarialTrainer(bare, attack)
 
 

@@ -142,5 +142,5 @@ def test_the_callback_needs_an_average(images):
 def test_an_average_belongs_to_one_classifier():
     average = WeightAverage(0.9)
     average.build(make_convolutional())
-    with pytest.raises(ValueError, match="belongs to one classifier"):
+    with pytest.raises(ValueError, match="already averages another classifier"):
         average.build(make_convolutional())

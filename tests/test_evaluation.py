@@ -332,9 +332,10 @@ def test_prints_a_table(classifier, labelled):
 
 def test_an_attack_that_leaves_the_ball_is_an_error(classifier, labelled):
     class Cheat(type(attacks.fgsm(EPSILON))):
-        def finish(self, classifier, x, *arguments, **settings):
-            batch = super().finish(classifier, x, *arguments, **settings)
-            return batch._replace(x_adv=tf.clip_by_value(x + 0.2, 0.0, 1.0))
+        def finish(self, problem, progress):
+            batch = super().finish(problem, progress)
+            far = tf.clip_by_value(problem.x + 0.2, 0.0, 1.0)
+            return batch._replace(x_adv=far)
 
     plain = attacks.fgsm(EPSILON)
     cheat = Cheat(plain.family, plain.objective, plain.step_rule, num_steps=1)
@@ -400,9 +401,9 @@ def test_logits_that_only_an_attack_spoils_are_told_apart(labelled):
     class Bright(attacks.PointAttack):
         length = 0
 
-        def finish(self, classifier, x, y, progress, **_):
-            brighter = tf.clip_by_value(x + EPSILON, 0.0, 1.0)
-            return attacks.AdversarialBatch(brighter, y, y)
+        def finish(self, problem, progress):
+            brighter = tf.clip_by_value(problem.x + EPSILON, 0.0, 1.0)
+            return attacks.AdversarialBatch(brighter, problem.y, problem.y)
 
     attack = Bright(attacks.fgsm(EPSILON).threat_model, "Bright")
     with pytest.raises(ValueError, match="example 0 under Bright, though not"):

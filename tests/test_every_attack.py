@@ -13,7 +13,9 @@ from adt_tf.threat_models import L2
 from tests.support import graphs
 from tests.support.models import make_convolutional, make_linear, predicted
 from tests.support.tables import (
+    ATTACKS,
     CLIMBING,
+    GROWING,
     STRONG,
     THREAT_MODELS,
     make_attack,
@@ -155,6 +157,25 @@ def test_more_steps_never_help_the_defender(name, ball, convolutional, images):
     ]
     assert (values[1] >= values[0] - 1e-6).all()
     assert values[1].sum() > values[0].sum()
+
+
+@pytest.mark.parametrize("ball", THREAT_MODELS)
+@pytest.mark.parametrize("name", GROWING)
+def test_a_longer_attack_fools_no_fewer_images(
+    name, ball, convolutional, images
+):
+    x, _ = images
+    y = predicted(convolutional, x)
+    threat_model = THREAT_MODELS[ball].scaled(0.3)
+    wrong = []
+    for number in (1, 4):
+        attack = make_attack(
+            name, threat_model, **{ATTACKS[name].grows: number}
+        )
+        with graphs.run_eagerly():
+            x_adv = attack(convolutional, x, y).x_adv
+        wrong.append(predicted(convolutional, x_adv) != y)
+    assert (wrong[1] >= wrong[0]).all()
 
 
 def test_what_is_already_wrong_stays_wrong(attack, convolutional, images):

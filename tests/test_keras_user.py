@@ -316,7 +316,7 @@ def test_a_model_of_keras_2_is_refused():
     import tf_keras
 
     model = tf_keras.Sequential([tf_keras.layers.Dense(2)])
-    with pytest.raises(ValueError, match="must be a model of Keras 3"):
+    with pytest.raises(ValueError, match="must be a Keras 3 model"):
         adt_tf.AdversarialTrainer(model, attacks.fgsm(0.1))
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import methods
-from adt_tf.training.outer_steps import AWP
+from adt_tf.training.outer_steps import AWP, Pass
 from tests.support import graphs
 from tests.support.models import make_convolutional, make_linear
 
@@ -142,7 +142,9 @@ def test_the_loss_is_worse_at_the_perturbed_weights(images):
         return tf.reduce_mean(loss), None
 
     theta = classifier.trainable_variables
-    trainer.outer_step.gradients(saddle, classifier, theta, [], tf.constant(0))
+    trainer.outer_step.gradients(
+        Pass(saddle, classifier, theta, [], tf.constant(0))
+    )
     assert seen[1] > seen[0]
 
 

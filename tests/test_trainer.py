@@ -292,7 +292,7 @@ def test_rounding_beyond_the_box_is_taken(images):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"classifier": "vgg"}, "must be a model of Keras 3"),
+        ({"classifier": "vgg"}, "must be a Keras 3 model"),
         ({"attack": "pgd"}, "must be an attack such as"),
         ({"outer_samples": 0}, "outer_samples"),
     ],

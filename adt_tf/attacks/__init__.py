@@ -8,23 +8,23 @@ Every attack is a composition of a distribution, an objective and a step rule:
         TanhGaussian(Linf(8 / 255)), cross_entropy, adam(0.3),
         num_steps=7, num_samples=5, entropy_weight=0.01)
 
-The named ones are one such expression each: `fgsm`, `pgd`, `mim`, `cw`, `fea`,
-`spsa`, `exp`, and `identity`, which leaves the image alone; `langevin` is a
-`Chain`, and `uniform` mere noise. In the amortised ones, `exp_am`, `imp_am` and
-`l2l`, networks take the place of the loop.
+The named attacks are one such expression each: `fgsm`, `pgd`, `mim`, `cw`,
+`fea`, `spsa`, `exp`, and `identity`, which leaves the image as it is;
+`langevin` is a `Chain`, and `uniform` draws noise. In the amortised attacks,
+`exp_am`, `imp_am` and `l2l`, networks replace the loop.
 
-`apgd_ce`, `apgd_t`, `fab_t` and `square` are the four parts of `autoattack`,
-algorithms of their own. `Restarts` and `Transfer` make attacks of attacks.
+`apgd_ce`, `apgd_t`, `fab_t` and `square` are the four parts of `autoattack`;
+each is an algorithm of its own. `Restarts` and `Transfer` wrap other attacks.
 
-`attack(classifier, x, y)` gives adversarial images, and
-`attack.distribution(classifier, x, y)` the distribution.
+`attack(classifier, x, y)` returns adversarial images, and
+`attack.distribution(classifier, x, y)` returns the distribution.
 """
 
 from adt_tf.attacks.amortized import Amortized
 from adt_tf.attacks.autoattack_parts.apgd import APGD, apgd_ce, apgd_dlr, apgd_t
 from adt_tf.attacks.autoattack_parts.fab import FAB, fab_t
 from adt_tf.attacks.autoattack_parts.square import Square, square
-from adt_tf.attacks.base import AdversarialBatch, Attack, Identity, PointAttack
+from adt_tf.attacks.base import Attack, Identity, PointAttack
 from adt_tf.attacks.chain import Chain
 from adt_tf.attacks.combinators import Restarts, Transfer
 from adt_tf.attacks.gradient_ascent import GradientAscent
@@ -46,6 +46,7 @@ from adt_tf.attacks.recipes import (
     spsa,
     uniform,
 )
+from adt_tf.attacks.results import AdversarialBatch, Problem, Progress
 
 __all__ = [
     "APGD",
@@ -58,6 +59,8 @@ __all__ = [
     "Identity",
     "Noise",
     "PointAttack",
+    "Problem",
+    "Progress",
     "Restarts",
     "Square",
     "Transfer",

@@ -1,4 +1,4 @@
-"""The amortised attack: a network, not a loop, gives the distribution."""
+"""The amortised attack: a network outputs the distribution."""
 
 from __future__ import annotations
 
@@ -7,49 +7,57 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from adt_tf import gradients, objectives, replication
-from adt_tf.attacks.base import AdversarialBatch, Attack
+from adt_tf.attacks.base import Attack
+from adt_tf.attacks.results import AdversarialBatch, Draw, Problem
+from adt_tf.checks import arguments
 from adt_tf.distributions import AmortizedFamily
 from adt_tf.step_rules import normalize_gradient
 
+tfd = tfp.distributions
+
 
 class Amortized(Attack):
-    """Draws perturbations from what networks make of [x, g1, g2].
+    """Draws perturbations from a distribution that networks output.
+
+    The networks see [x, g1, g2], concatenated by channels, with
 
         g1 = grad_x CE(f(x), y),  g2 = grad_x CE(f(x + epsilon s(g1)), y)
 
-    s is the threat model's steepest ascent, the sign in l-infinity. Both
+    where s is the threat model's steepest ascent, the sign in l-infinity. Both
     gradients are each example's own. By default they are divided by the mean
-    of their absolute values, so that nothing depends on the size of the batch
-    or of the loss. The authors' code takes the gradients of a batch's mean
-    loss as they are: `gradient_scale=1 / batch_size` gives the same numbers,
-    and still none that depends on the batch at hand.
+    of their absolute values, so that they do not depend on the batch size or
+    on the scale of the loss. The authors' code uses the gradients of a batch's
+    mean loss as they are: `gradient_scale=1 / batch_size` gives the same
+    numbers, but independent of the batch at hand.
 
     The networks ascend
 
         mean_i [loss(x_i + delta_i) + entropy_weight * entropy_i],
 
-    the very scalar that the classifier descends, in the trainer's one step.
-    With a threshold the second term is that of the authors' code,
+    the same scalar that the classifier descends, in the trainer's one step.
+    With a threshold the second term is the one of the authors' code,
 
         -entropy_weight * relu(-mean_i entropy_i - entropy_threshold),
 
-    which pushes as long as the mean over the batch of all replicas lies below
-    -entropy_threshold. This hinge couples the examples of a batch: what one
-    adds to the gradient depends on the others. Its images do not.
+    which acts as long as the mean over the batch of all replicas lies below
+    -entropy_threshold. This hinge couples the gradients of the examples in a
+    batch, but not their images.
 
     Args:
-        family: `Generated` or `Implicit`, with the networks.
-        entropy_weight: lambda.
+        family: Distribution with the networks, such as `Generated` or
+            `Implicit`.
+        entropy_weight: Weight lambda of the entropy.
         entropy_threshold: None for the term of the paper, or the threshold of
             the hinge.
-        gradient_scale: None for normalised gradients, or the number by which
-            each example's own gradients are multiplied.
-        name: How tables call it.
+        gradient_scale: None for normalised gradients, or the factor of each
+            example's own gradients.
+        name: Name in tables.
     """
 
-    #: Two gradients.
+    #: One pass for each of the two gradients.
     passes_per_step = 2
 
     def __init__(
@@ -60,11 +68,10 @@ class Amortized(Attack):
         entropy_threshold: float | None = None,
         gradient_scale: float | None = None,
         name: str = "amortized",
-    ):
+    ) -> None:
         if entropy_weight < 0:
-            raise ValueError(
-                "Argument `entropy_weight` must not be negative. Received: "
-                f"entropy_weight={entropy_weight}"
+            raise arguments.error(
+                "not be negative", entropy_weight=entropy_weight
             )
         if gradient_scale is not None and not 0 < gradient_scale < math.inf:
             raise ValueError(
@@ -101,11 +108,12 @@ class Amortized(Attack):
         attack.family = self.family.scaled(share)
         return attack
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+    def _solve(self, problem: Problem) -> tf.Tensor:
         """Returns the conditioning [x, g1, g2] of the networks."""
+        classifier, x, y, seed, _, jit_compile = problem
         value = objectives.cross_entropy(classifier, x, y, seed=seed)
 
-        def gradient(images):
+        def gradient(images: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(images)
                 total = tf.reduce_sum(value(images[:, tf.newaxis])[0])
@@ -124,22 +132,24 @@ class Amortized(Attack):
         parts = [x, self._conditioned(first), self._conditioned(second)]
         return tf.stop_gradient(tf.concat(parts, axis=-1))
 
-    def _conditioned(self, gradient):
-        """Scales a gradient as the networks expect it."""
+    def _conditioned(self, gradient: tf.Tensor) -> tf.Tensor:
+        """Scales a gradient for the networks."""
         if self.gradient_scale is None:
             return normalize_gradient(gradient)
         return self.gradient_scale * gradient
 
-    def sample(self, x, solution, *, num_samples, seed, training=False):
-        """Draws from the distribution that the networks give."""
-        noise = self.family.noise(x, num_samples, seed)
+    def _sample(
+        self, x: tf.Tensor, solution: tf.Tensor, draw: Draw
+    ) -> AdversarialBatch:
+        """Draws from the distribution that the networks output."""
+        noise = self.family.noise(x, draw.num_samples, draw.seed)
         x_adv, entropy = self.family.sample(
-            x, solution, noise, training=training
+            x, solution, noise, training=draw.training
         )
         regularizer = self.entropy_weight * entropy
         if self.entropy_threshold is not None:
-            # relu(-m - t) of the mean m is the mean of (-entropy - t) where it
-            # is above 0, with the same gradient, and 0 elsewhere.
+            # With the mean m, relu(-m - t) equals the mean of (-entropy - t)
+            # if that is above 0, with the same gradient, and 0 otherwise.
             mean = replication.mean_over_batch(tf.stop_gradient(entropy))
             excess = entropy + self.entropy_threshold
             regularizer = self.entropy_weight * tf.where(
@@ -147,8 +157,8 @@ class Amortized(Attack):
             )
         return AdversarialBatch(x_adv, entropy, regularizer)
 
-    def as_tfp(self, x, solution):
-        """Returns the distribution for each image, over perturbations."""
+    def as_tfp(self, x: tf.Tensor, solution: tf.Tensor) -> tfd.Distribution:
+        """Returns the distribution of each image's perturbation."""
         return self.family.as_tfp(x, solution)
 
     def fit(
@@ -160,16 +170,15 @@ class Amortized(Attack):
         seed: int = 0,
         verbose: int = 1,
     ) -> keras.callbacks.History:
-        """Trains the networks against a classifier that stays as it is.
+        """Trains the networks against a classifier, which is not changed.
 
         Args:
-            classifier: What to attack, from images to logits; any object that
-                is called as `classifier(images, training=False)`.
-            dataset: (images, labels), or a batched `tf.data.Dataset` that
-                ends.
-            epochs: Passes over the data.
-            seed: Of the noise.
-            verbose: As in `keras.Model.fit`.
+            classifier: Classifier to attack, from images to logits; any object
+                that can be called as `classifier(images, training=False)`.
+            dataset: (images, labels), or a finite batched `tf.data.Dataset`.
+            epochs: Number of passes over the data.
+            seed: Seed of the noise.
+            verbose: See `keras.Model.fit`.
         """
         from adt_tf.training.trainer import AdversarialTrainer
 
@@ -178,8 +187,8 @@ class Amortized(Attack):
             and dataset.cardinality() == tf.data.INFINITE_CARDINALITY
         ):
             raise ValueError(
-                "Argument `dataset` must end, or an epoch never does: use "
-                "`dataset.take(steps)`."
+                "Argument `dataset` must be finite. Received an infinite "
+                "dataset: pass `dataset.take(steps)`."
             )
         trainer = AdversarialTrainer(
             classifier, self, seed=seed, train_classifier=False

@@ -3,135 +3,71 @@
     solution = attack.solve(classifier, x, y, seed=seed)     # outside a tape
     batch = attack.sample(x, solution, num_samples=1, seed=seed)
 
-`solve` lets no gradient through; `sample` is differentiable in the attack's
-own weights, if it has any. The trainer runs both in its one step. Calling the
-attack runs both as one compiled function and gives back, for each example, the
-strongest image it has seen, the clean one included: an attack never helps.
+No gradient flows through `solve`; `sample` is differentiable in the attack's
+own weights, if it has any. The trainer runs both in its one step. A call of
+the attack runs both as one compiled function and returns, for each example,
+the strongest image that the attack has met, the clean image included: an
+attack never helps the classifier.
 
-An attack may have several parts, such as restarts or target classes. Calling
-it tries them all; `evaluate` tries each on the examples still standing. A part
-may be run in pieces, between which its state can be saved:
+An attack may have several parts, such as restarts or target classes. A call
+tries all of them; `evaluate` tries each on the examples that are still
+classified correctly. A part can be run in pieces, and its state can be saved
+between them:
 
-    progress = attack.begin(classifier, x, y, seed=seed)
+    problem = Problem(classifier, x, y, seed)
+    progress = attack.begin(problem)
     while progress.step < attack.length:
-        progress = attack.advance(
-            classifier, x, y, progress, seed=seed, num_steps=10)
-    batch = attack.finish(classifier, x, y, progress, seed=seed)
+        progress = attack.advance(problem, progress, num_steps=10)
+    batch = attack.finish(problem, progress)
 """
 
 from __future__ import annotations
 
 import copy
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import checks, configs, seeds, threat_models
+from adt_tf.attacks.results import (
+    AdversarialBatch,
+    Draw,
+    Problem,
+    Progress,
+    judged,
+)
+from adt_tf.attacks.tracing import traced, use_xla
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class AdversarialBatch(NamedTuple):
-    """Adversarial images and the entropy of their distribution.
-
-    Attributes:
-        x_adv: Images [batch, num_samples, ...], or [batch, ...] where an
-            attack was called.
-        entropy: Its estimate per sample [batch, num_samples], or [batch].
-        regularizer: What the attack's own weights ascend beside the loss, in
-            the same shape.
-    """
-
-    x_adv: tf.Tensor
-    entropy: tf.Tensor
-    regularizer: tf.Tensor
-
-
-class Strongest(NamedTuple):
-    """For each example the strongest image so far: wrong, else of most loss.
-
-    Attributes:
-        x_adv: Images [batch, ...].
-        wrong: Whether they are misclassified [batch].
-        loss: Their cross-entropy [batch].
-    """
-
-    x_adv: tf.Tensor
-    wrong: tf.Tensor
-    loss: tf.Tensor
-
-    @classmethod
-    def of(cls, x: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> Strongest:
-        """Judges images [batch, ...] by their logits [batch, classes]."""
-        wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
-        return cls(x, wrong, loss)
-
-    def updated(self, other: Strongest) -> Strongest:
-        """Takes the other image where it is at least as strong."""
-        better = (other.wrong & ~self.wrong) | (
-            (other.wrong == self.wrong) & (other.loss >= self.loss)
-        )
-        return self.where(better, other)
-
-    def where(self, condition: tf.Tensor, other: Strongest) -> Strongest:
-        """Takes the other image where the condition [batch] holds."""
-        ones = [1] * (len(self.x_adv.shape) - 1)
-        wide = tf.reshape(condition, [-1, *ones])
-        return Strongest(
-            tf.where(wide, other.x_adv, self.x_adv),
-            tf.where(condition, other.wrong, self.wrong),
-            tf.where(condition, other.loss, self.loss),
-        )
-
-
-class Progress(NamedTuple):
-    """Where a part of an attack is, between two of its steps.
-
-    Attributes:
-        step: The number of steps taken, a scalar.
-        state: What the next step goes on from: a nest of tensors whose first
-            axis is the batch.
-        best: The strongest image so far.
-    """
-
-    step: tf.Tensor
-    state: Any
-    best: Strongest
-
-
-def use_xla(jit_compile: bool | str) -> bool:
-    """Resolves "auto": XLA on accelerators; on a CPU oneDNN is faster."""
-    if jit_compile == "auto":
-        return bool(tf.config.list_logical_devices("GPU"))
-    return bool(jit_compile)
-
-
 class Attack(configs.Configured):
-    """Finds perturbations of images that a classifier gets wrong.
+    """Searches for perturbations that make a classifier err.
 
-    Subclasses define `solve` and `sample`; a `PointAttack` only `solve`.
+    Subclasses override `solve` and `sample`, or the hooks that these call with
+    all their arguments in one object: `_solve(problem)` and
+    `_sample(x, solution, draw)`.
 
     Args:
-        threat_model: What every image it returns obeys.
-        name: How tables call it.
+        threat_model: Constraint that every returned image satisfies.
+        name: Name in tables.
     """
 
     #: Keras models that a trainer trains along with the classifier.
     networks: tuple[Any, ...] = ()
-    #: How many restarts, targets and so on it tries, each as one `part`.
+    #: Number of restarts, targets and so on; each is one `part`.
     num_parts: int = 1
-    #: Images that the classifier sees at once for each example attacked.
+    #: Images that the classifier sees at once for each attacked example.
     images_per_example: int = 1
-    #: Images that a step shows the classifier for each example.
+    #: Images of each example that the classifier sees in one step.
     passes_per_step: int = 1
-    #: Whether what an example is trained on depends on others in its batch.
+    #: Whether the training signal of an example depends on its batch.
     couples_examples: bool = False
 
-    def __init__(self, threat_model: ThreatModel, name: str):
+    def __init__(self, threat_model: ThreatModel, name: str) -> None:
         self.threat_model = threat_model
         self.name = name
         self._compiled = weakref.WeakKeyDictionary()
@@ -141,14 +77,14 @@ class Attack(configs.Configured):
 
     @property
     def models(self) -> tuple[Any, ...]:
-        """All models, its own or others', that decide what it finds."""
+        """All models, its own or others', that its result depends on."""
         return self.networks
 
     def scaled(self, share: float | tf.Tensor) -> Attack:
         """Returns a copy of the attack with a radius of share * epsilon.
 
-        The copy shares the attack's networks. Step sizes that are a share of
-        epsilon shrink with it, others do not.
+        The copy shares the attack's networks. Step sizes that are defined as a
+        share of epsilon shrink with it; absolute step sizes do not.
 
         Args:
             share: A number, or a scalar tensor: inside a traced step the
@@ -160,9 +96,9 @@ class Attack(configs.Configured):
         return attack
 
     def check(self, classifier: Any) -> None:
-        """Raises `ValueError` where it cannot attack such a classifier.
+        """Raises `ValueError` if it cannot attack this classifier.
 
-        `evaluate` asks this of all attacks before it runs the first.
+        `evaluate` checks all attacks before it runs the first.
         """
 
     def solve(
@@ -175,7 +111,14 @@ class Attack(configs.Configured):
         part: int | tf.Tensor = 0,
         jit_compile: bool = False,
     ) -> Any:
-        """Returns a nest of tensors that describes the distribution found."""
+        """Solves the inner problem.
+
+        Returns:
+            A nest of tensors that describes the distribution, for `sample`.
+        """
+        return self._solve(Problem(classifier, x, y, seed, part, jit_compile))
+
+    def _solve(self, problem: Problem) -> Any:
         raise NotImplementedError
 
     def sample(
@@ -191,62 +134,45 @@ class Attack(configs.Configured):
 
         `training` is the mode of the attack's own networks, if it has any.
         """
+        return self._sample(x, solution, Draw(num_samples, seed, training))
+
+    def _sample(
+        self, x: tf.Tensor, solution: Any, draw: Draw
+    ) -> AdversarialBatch:
         raise NotImplementedError
 
-    def as_tfp(self, x: tf.Tensor, solution: Any) -> Any:
+    def as_tfp(self, x: tf.Tensor, solution: Any) -> tfd.Distribution:
         """Returns the solution as a TFP distribution of the perturbation."""
         raise NotImplementedError
 
     @property
     def length(self) -> int:
-        """The number of steps that a part takes, in which it may be cut."""
+        """Number of steps of a part."""
         return 1
 
     @property
     def passes(self) -> int:
-        """The most passes through the classifier that an example may take.
+        """Largest number of passes through the classifier for an example.
 
-        Each is forward, or forward and back. What only judges the images that
-        a part begins and ends with is not counted.
+        A pass is forward, or forward and backward. Passes that only judge the
+        first and the last image of a part are not counted.
         """
         return self.num_parts * self.length * self.passes_per_step
 
-    def begin(
-        self,
-        classifier: Any,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        seed: tf.Tensor,
-        part: int | tf.Tensor = 0,
-    ) -> Progress:
-        """Returns where a part of the attack is before its first step."""
-        return Progress(tf.constant(0), (), judged(classifier, x, y))
+    def begin(self, problem: Problem) -> Progress:
+        """Returns the progress of a part before its first step."""
+        best = judged(problem.classifier, problem.x, problem.y)
+        return Progress(tf.constant(0), (), best)
 
     def advance(
-        self,
-        classifier: Any,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        progress: Progress,
-        *,
-        seed: tf.Tensor,
-        part: int | tf.Tensor = 0,
-        num_steps: int | tf.Tensor,
-        jit_compile: bool = False,
+        self, problem: Problem, progress: Progress, num_steps: int | tf.Tensor
     ) -> Progress:
-        """Takes at most so many further steps.
+        """Takes at most `num_steps` further steps.
 
-        However its steps are divided, an attack ends the same.
+        The result of an attack does not depend on how its steps are divided.
         """
-        solution = self.solve(
-            classifier,
-            x,
-            y,
-            seed=seeds.fold(seed, 0),
-            part=part,
-            jit_compile=jit_compile,
-        )
+        classifier, x, y, seed, *_ = problem
+        solution = problem._replace(seed=seeds.fold(seed, 0)).solved_by(self)
         batch = self.sample(
             x, solution, num_samples=1, seed=seeds.fold(seed, 1)
         )
@@ -255,44 +181,18 @@ class Attack(configs.Configured):
         state = (batch.entropy, batch.regularizer)
         return Progress(progress.step + 1, state, best)
 
-    def finish(
-        self,
-        classifier: Any,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        progress: Progress,
-        *,
-        seed: tf.Tensor,
-        part: int | tf.Tensor = 0,
-    ) -> AdversarialBatch:
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
         """Returns one image for each example, after the last step."""
         return AdversarialBatch(progress.best.x_adv, *progress.state)
 
-    def find(
-        self,
-        classifier: Any,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        *,
-        seed: tf.Tensor,
-        part: int | tf.Tensor = 0,
-        jit_compile: bool = False,
-    ) -> AdversarialBatch:
-        """Returns one image for each example, the clean one if it is stronger.
+    def find(self, problem: Problem) -> AdversarialBatch:
+        """Runs one part with all its steps.
 
-        What a call of the attack compiles: all its steps at once.
+        Returns one image for each example, the clean one if it is stronger.
         """
-        examples = (classifier, x, y)
-        settings = {"seed": seed, "part": part}
-        progress = self.begin(*examples, **settings)
-        progress = self.advance(
-            *examples,
-            progress,
-            num_steps=self.length,
-            jit_compile=jit_compile,
-            **settings,
-        )
-        return self.finish(*examples, progress, **settings)
+        progress = self.begin(problem)
+        progress = self.advance(problem, progress, self.length)
+        return self.finish(problem, progress)
 
     def __call__(
         self,
@@ -307,16 +207,17 @@ class Attack(configs.Configured):
         """Attacks a batch of images with their labels.
 
         Args:
-            classifier: A Keras model from images to logits. It runs in
-                inference mode and is left untouched.
-            x: Images [batch, height, width, channels], floats or uint8; of
-                none, none comes back.
-            y: Labels [batch], or one-hot or soft ones [batch, classes], of
+            classifier: Keras model from images to logits. It runs in inference
+                mode and is not changed.
+            x: Images [batch, height, width, channels], floats or uint8. The
+                batch may be empty.
+            y: Labels [batch], or one-hot or soft labels [batch, classes], of
                 which the class with the largest share counts.
-            seed: The same seed gives the same images.
-            part: Which of the attack's parts to try; by default all of them,
-                each on all examples.
-            jit_compile: Whether XLA compiles the steps; "auto" where it helps.
+            seed: Seed of the noise; the same seed gives the same images.
+            part: Index of the one part to try; by default all parts, each on
+                all examples.
+            jit_compile: Whether XLA compiles the steps; "auto" compiles where
+                that is faster.
         """
         x, y = self.checked(classifier, x, y)
         if x.shape[0] == 0:
@@ -327,8 +228,8 @@ class Attack(configs.Configured):
             return find(x, y, seed, tf.constant(part))
         batch = find(x, y, seed, tf.constant(0))
         strongest = self.function(classifier, "stronger", False)
-        for part in range(1, self.num_parts):
-            batch = strongest(batch, find(x, y, seed, tf.constant(part)), y)
+        for index in range(1, self.num_parts):
+            batch = strongest(batch, find(x, y, seed, tf.constant(index)), y)
         return batch
 
     def distribution(
@@ -338,8 +239,8 @@ class Attack(configs.Configured):
         y: tf.Tensor,
         *,
         seed: int | tf.Tensor = 0,
-    ) -> Any:
-        """Returns the TFP distribution of the perturbations found for x."""
+    ) -> tfd.Distribution:
+        """Solves the inner problem; returns the perturbations' distribution."""
         x, y = self.checked(classifier, x, y)
         if x.shape[0] == 0:
             raise ValueError(
@@ -362,95 +263,39 @@ class Attack(configs.Configured):
         return x, y
 
     def function(self, classifier: Any, task: str, jit_compile: bool) -> Any:
-        """Traces a task once for each classifier, and forgets it with it.
+        """Returns the compiled function of a task, see `tracing.traced`.
 
-        Args:
-            classifier: What is attacked.
-            task: The name of a method: "begin", "advance", "finish", "find",
-                "solve"; or "stronger", which compares two batches.
-            jit_compile: Whether XLA compiles the steps.
+        A task is traced once for each classifier; its function is dropped when
+        the classifier is deleted.
         """
         functions = self._compiled.setdefault(classifier, {})
         key = (task, jit_compile)
-        if key in functions:
-            return functions[key]
-        # A strong reference here would keep the classifier alive for ever.
-        reference = weakref.ref(classifier)
-
-        def solve(x, y, seed, part):
-            return self.solve(
-                reference(),
-                x,
-                y,
-                seed=seeds.fold(seed, 0),
-                part=part,
-                jit_compile=jit_compile,
-            )
-
-        def find(x, y, seed, part):
-            return self.find(
-                reference(), x, y, seed=seed, part=part, jit_compile=jit_compile
-            )
-
-        def begin(x, y, seed, part):
-            return self.begin(reference(), x, y, seed=seed, part=part)
-
-        def advance(x, y, seed, part, progress, num_steps):
-            return self.advance(
-                reference(),
-                x,
-                y,
-                progress,
-                seed=seed,
-                part=part,
-                num_steps=num_steps,
-                jit_compile=jit_compile,
-            )
-
-        def finish(x, y, seed, part, progress):
-            return self.finish(
-                reference(), x, y, progress, seed=seed, part=part
-            )
-
-        def stronger(first, second, y):
-            one, other = (
-                judged(reference(), batch.x_adv, y) for batch in (first, second)
-            )
-            return first._replace(x_adv=one.updated(other).x_adv)
-
-        tasks = (solve, find, begin, advance, finish, stronger)
-        (function,) = (f for f in tasks if f.__name__ == task)
-        functions[key] = tf.function(
-            function, autograph=False, reduce_retracing=True
-        )
+        if key not in functions:
+            functions[key] = traced(self, classifier, task, jit_compile)
         return functions[key]
-
-
-def judged(classifier: Any, x: tf.Tensor, y: tf.Tensor) -> Strongest:
-    """Runs the classifier on images and says how strong they are."""
-    logits = checks.as_logits(classifier(x, training=False), classifier)
-    return Strongest.of(x, logits, y)
 
 
 class PointAttack(Attack):
     """An attack whose solution is one image for each example.
 
-    Subclasses define `solve`, which returns the images [batch, ...].
+    Subclasses override `solve`, which returns the images [batch, ...].
     """
 
     def _point(self, progress: Progress) -> AdversarialBatch:
-        """The best image so far, which has no entropy."""
+        """Returns the best image so far, with an entropy of 0."""
         zeros = tf.zeros(tf.shape(progress.best.wrong))
         return AdversarialBatch(progress.best.x_adv, zeros, zeros)
 
-    def sample(self, x, solution, *, num_samples, seed, training=False):
-        """Returns the image found, as often as asked."""
-        x_adv = tf.repeat(solution[:, tf.newaxis], num_samples, axis=1)
+    def _sample(
+        self, x: tf.Tensor, solution: tf.Tensor, draw: Draw
+    ) -> AdversarialBatch:
+        """Repeats the image of the solution."""
+        x_adv = tf.repeat(solution[:, tf.newaxis], draw.num_samples, axis=1)
         zeros = tf.zeros(tf.shape(x_adv)[:2])
         return AdversarialBatch(x_adv, zeros, zeros)
 
-    def as_tfp(self, x, solution):
-        """All mass on one perturbation."""
+    def as_tfp(self, x: tf.Tensor, solution: tf.Tensor) -> tfd.Distribution:
+        """Returns a point mass on the perturbation."""
         return tfd.Independent(
             tfd.Deterministic(solution - x),
             reinterpreted_batch_ndims=len(x.shape) - 1,
@@ -462,9 +307,9 @@ class Identity(PointAttack):
 
     passes_per_step = 0
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(threat_models.get(1.0), "none")
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """There is nothing to solve."""
-        return x
+    def _solve(self, problem: Problem) -> tf.Tensor:
+        """Returns the images themselves."""
+        return problem.x

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from adt_tf import gradients
 from adt_tf.attacks.gradient_ascent import GradientAscent
+from adt_tf.attacks.results import AdversarialBatch, Draw, Problem
 from adt_tf.checks import arguments
 from adt_tf.distributions import Dirac, Empirical
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
+
+tfd = tfp.distributions
 
 
 class Chain(GradientAscent):
@@ -19,18 +23,18 @@ class Chain(GradientAscent):
 
     With a noisy rule such as `step_rules.langevin` the climb is a Markov
     chain, and its last points, after it has forgotten its start, are samples
-    of what it converges to. The trainer draws from them, `distribution` gives
-    the empirical distribution of all of them, and a call the strongest image
-    that the chain has met, as PGD does.
+    of its limit distribution. The trainer draws from these points,
+    `distribution` returns their empirical distribution, and a call returns the
+    strongest image that the chain has met, as PGD does.
 
     Args:
-        distribution: The point and where it starts, a `Dirac`.
-        objective: What is climbed.
-        step_rule: The rule of a step.
+        distribution: The point and its start, a `Dirac`.
+        objective: Function that is climbed.
+        step_rule: Rule of a step.
         num_steps: Number of steps.
         num_points: Number of the last points that are kept, n.
         gradient: Estimator of the gradient; by default backpropagation.
-        name: The attack's name in tables.
+        name: Name in tables.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class Chain(GradientAscent):
         num_points: int,
         gradient: gradients.GradientEstimator | None = None,
         name: str = "chain",
-    ):
+    ) -> None:
         super().__init__(
             distribution,
             objective,
@@ -62,40 +66,34 @@ class Chain(GradientAscent):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        names = (
-            "objective",
-            "step_rule",
-            "num_steps",
-            "num_points",
-            "gradient",
-            "name",
-        )
-        config = {name: getattr(self, name) for name in names}
-        return {"distribution": self.family, **config}
+        config = super().get_config()
+        for name in ("num_samples", "entropy_weight", "keep"):
+            del config[name]
+        return {**config, "num_points": self.num_points}
 
     @property
     def _visited(self) -> Empirical:
         return Empirical(self.threat_model, num_points=self.num_points)
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+    def _solve(self, problem: Problem) -> tf.Tensor:
         """Returns the last points [batch, num_points, ...]."""
 
-        def point(x_adv, logits, y):
+        def point(
+            x_adv: tf.Tensor, logits: tf.Tensor, y: tf.Tensor
+        ) -> tf.Tensor:
             return x_adv[:, 0]
 
-        last, visited = self._walk(
-            classifier, x, y, point, seed=seed, jit_compile=jit_compile
-        )
-        # What a step records is where it starts from.
+        last, visited = self._walk(problem, point)
+        # A step records the point from which it starts.
         points = tf.concat([visited, last[:, tf.newaxis]], axis=1)
         return tf.stop_gradient(points[:, -self.num_points :])
 
-    def sample(self, x, solution, *, num_samples, seed, training=False):
+    def _sample(
+        self, x: tf.Tensor, solution: tf.Tensor, draw: Draw
+    ) -> AdversarialBatch:
         """Draws from the points."""
-        return self._draws(
-            self._visited, x, solution, num_samples=num_samples, seed=seed
-        )
+        return self._draws(self._visited, x, solution, draw)
 
-    def as_tfp(self, x, solution):
+    def as_tfp(self, x: tf.Tensor, solution: tf.Tensor) -> tfd.Distribution:
         """Returns the empirical distribution of the perturbations."""
         return self._visited.as_tfp(x, solution)

@@ -1,4 +1,4 @@
-"""Attacks made of attacks: restarts, and transfer from another classifier.
+"""Attacks built from attacks: restarts, and transfer from another classifier.
 
 Restarts(pgd(8 / 255), 10)
 Transfer(source, pgd(8 / 255))
@@ -9,16 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from adt_tf import seeds
-from adt_tf.attacks.base import Attack, judged
+from adt_tf.attacks.base import Attack
+from adt_tf.attacks.results import (
+    AdversarialBatch,
+    Draw,
+    Problem,
+    Progress,
+    judged,
+)
 from adt_tf.checks.arguments import integer_at_least
+
+tfd = tfp.distributions
 
 
 class _Wrapped(Attack):
-    """An attack that leaves the sampling to another."""
+    """An attack that runs another attack on a changed problem.
 
-    def __init__(self, attack: Attack, name: str):
+    Subclasses define `_inner`, the problem that the other attack sees.
+    """
+
+    def __init__(self, attack: Attack, name: str) -> None:
         super().__init__(attack.threat_model, name)
         self.attack = attack
         self.networks = attack.networks
@@ -33,53 +46,72 @@ class _Wrapped(Attack):
 
     @property
     def models(self) -> tuple[Any, ...]:
-        """Those of the attack."""
+        """The models of the inner attack."""
         return self.attack.models
 
     @property
     def length(self) -> int:
-        """The number of steps of the attack."""
+        """Number of steps of the inner attack."""
         return self.attack.length
 
     @property
     def passes(self) -> int:
-        """Those of the attack, as often as it is tried."""
+        """Passes of the inner attack, times the number of tries."""
         return self.num_parts // self.attack.num_parts * self.attack.passes
 
     def check(self, classifier: Any) -> None:
-        """What the attack cannot do is beyond this one."""
+        """Raises `ValueError` if the inner attack cannot attack it."""
         self.attack.check(classifier)
 
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks of an amortised attack."""
         return self.attack.fit(classifier, dataset, **arguments)
 
-    def sample(self, x, solution, *, num_samples, seed, training=False):
-        """Samples what the attack found."""
-        return self.attack.sample(
-            x, solution, num_samples=num_samples, seed=seed, training=training
-        )
+    def _inner(self, problem: Problem) -> Problem:
+        raise NotImplementedError
 
-    def as_tfp(self, x, solution):
-        """Returns the distribution that the attack found."""
+    def _solve(self, problem: Problem) -> Any:
+        return self._inner(problem).solved_by(self.attack)
+
+    def begin(self, problem: Problem) -> Progress:
+        """Begins the inner attack."""
+        return self.attack.begin(self._inner(problem))
+
+    def advance(
+        self, problem: Problem, progress: Progress, num_steps: int | tf.Tensor
+    ) -> Progress:
+        """Takes steps of the inner attack."""
+        return self.attack.advance(self._inner(problem), progress, num_steps)
+
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
+        """Returns the images of the inner attack."""
+        return self.attack.finish(self._inner(problem), progress)
+
+    def _sample(
+        self, x: tf.Tensor, solution: Any, draw: Draw
+    ) -> AdversarialBatch:
+        return self.attack.sample(x, solution, **draw._asdict())
+
+    def as_tfp(self, x: tf.Tensor, solution: Any) -> tfd.Distribution:
+        """Returns the distribution of the inner attack."""
         return self.attack.as_tfp(x, solution)
 
 
 class Restarts(_Wrapped):
-    """Tries an attack again and again, each time with other noise.
+    """Tries an attack several times, each time with other noise.
 
     The first try is the attack itself, bit for bit, and each try is a part:
     more restarts never help the defender.
 
     Args:
-        attack: What is tried.
-        num_restarts: How often.
-        name: How tables call it; by default the attack's name and a count.
+        attack: The attack to try.
+        num_restarts: Number of tries.
+        name: Name in tables; by default the attack's name and a count.
     """
 
     def __init__(
         self, attack: Attack, num_restarts: int, name: str | None = None
-    ):
+    ) -> None:
         num_restarts = integer_at_least(1, num_restarts=num_restarts)
         super().__init__(attack, name or f"{attack.name} x{num_restarts}")
         self.num_restarts = num_restarts
@@ -88,69 +120,29 @@ class Restarts(_Wrapped):
     def __repr__(self) -> str:
         return f"<{self.name}: {self.num_restarts} x {self.attack!r}>"
 
-    def _inner(self, seed, part):
-        part = tf.convert_to_tensor(part)
+    def _inner(self, problem: Problem) -> Problem:
+        """Returns the problem with the noise of one restart."""
+        part, seed = tf.convert_to_tensor(problem.part), problem.seed
         restart = part // self.attack.num_parts
         seed = tf.where(restart == 0, seed, seeds.fold(seed, restart))
-        return {"seed": seed, "part": part % self.attack.num_parts}
-
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Solves with the noise of one restart."""
-        return self.attack.solve(
-            classifier,
-            x,
-            y,
-            jit_compile=jit_compile,
-            **self._inner(seed, part),
-        )
-
-    def begin(self, classifier, x, y, *, seed, part=0):
-        """Begins with the noise of one restart."""
-        return self.attack.begin(classifier, x, y, **self._inner(seed, part))
-
-    def advance(
-        self,
-        classifier,
-        x,
-        y,
-        progress,
-        *,
-        seed,
-        part=0,
-        num_steps,
-        jit_compile=False,
-    ):
-        """Goes on with that noise."""
-        return self.attack.advance(
-            classifier,
-            x,
-            y,
-            progress,
-            num_steps=num_steps,
-            jit_compile=jit_compile,
-            **self._inner(seed, part),
-        )
-
-    def finish(self, classifier, x, y, progress, *, seed, part=0):
-        """Ends the restart."""
-        return self.attack.finish(
-            classifier, x, y, progress, **self._inner(seed, part)
-        )
+        return problem._replace(seed=seed, part=part % self.attack.num_parts)
 
 
 class Transfer(_Wrapped):
-    """Attacks a source and shows the images it finds to the classifier.
+    """Attacks a source model and shows the images to the classifier.
 
-    The black-box attack of one who knows the task but not the model. The clean
-    image is kept where the classifier likes it less than what was found.
+    This is the black-box attack of an adversary who knows the task but not the
+    model. The clean image is kept where it is stronger on the classifier.
 
     Args:
-        source: The classifier that the attack sees.
-        attack: What attacks it.
-        name: How tables call it.
+        source: Classifier that the attack sees.
+        attack: Attack on the source.
+        name: Name in tables.
     """
 
-    def __init__(self, source: Any, attack: Attack, name: str | None = None):
+    def __init__(
+        self, source: Any, attack: Attack, name: str | None = None
+    ) -> None:
         super().__init__(attack, name or f"{attack.name} (transfer)")
         self.source = source
         self.num_parts = attack.num_parts
@@ -161,11 +153,11 @@ class Transfer(_Wrapped):
 
     @property
     def models(self) -> tuple[Any, ...]:
-        """The source, and those of the attack."""
+        """The source and the models of the inner attack."""
         return (self.source, *self.attack.models)
 
     def check(self, classifier: Any) -> None:
-        """The attack must be able to attack the source."""
+        """Raises `ValueError` if the attack cannot attack the source."""
         del classifier
         self.attack.check(self.source)
 
@@ -174,46 +166,14 @@ class Transfer(_Wrapped):
         del classifier
         return self.attack.fit(self.source, dataset, **arguments)
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Solves against the source."""
-        del classifier
-        return self.attack.solve(
-            self.source, x, y, seed=seed, part=part, jit_compile=jit_compile
-        )
+    def _inner(self, problem: Problem) -> Problem:
+        """Returns the problem with the source in place of the classifier."""
+        return problem._replace(classifier=self.source)
 
-    def begin(self, classifier, x, y, *, seed, part=0):
-        """Begins on the source."""
-        return self.attack.begin(self.source, x, y, seed=seed, part=part)
-
-    def advance(
-        self,
-        classifier,
-        x,
-        y,
-        progress,
-        *,
-        seed,
-        part=0,
-        num_steps,
-        jit_compile=False,
-    ):
-        """Goes on on the source."""
-        return self.attack.advance(
-            self.source,
-            x,
-            y,
-            progress,
-            seed=seed,
-            part=part,
-            num_steps=num_steps,
-            jit_compile=jit_compile,
-        )
-
-    def finish(self, classifier, x, y, progress, *, seed, part=0):
-        """Ends on the source; the clean image where that is stronger."""
-        batch = self.attack.finish(
-            self.source, x, y, progress, seed=seed, part=part
-        )
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
+        """Returns the images of the attack, or stronger clean ones."""
+        classifier, x, y, *_ = problem
+        batch = super().finish(problem, progress)
         strongest = judged(classifier, x, y).updated(
             judged(classifier, batch.x_adv, y)
         )

@@ -1,45 +1,35 @@
-"""The one ascent loop: any distribution, objective and step rule."""
+"""Gradient ascent: any distribution, objective and step rule."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from adt_tf import gradients, objectives, seeds
 from adt_tf.attacks import keeping
-from adt_tf.attacks.base import (
+from adt_tf.attacks.ascent_loop import Ascent, AscentLoop, Record
+from adt_tf.attacks.base import Attack
+from adt_tf.attacks.options import AscentOptions, takes
+from adt_tf.attacks.repeats import Repeats
+from adt_tf.attacks.results import (
     AdversarialBatch,
-    Attack,
+    Draw,
+    Problem,
     Progress,
-    Strongest,
     judged,
 )
-from adt_tf.attacks.keeping import Keep
-from adt_tf.attacks.repeats import Repeats
+from adt_tf.checks import arguments
 from adt_tf.distributions import Family
-from adt_tf.kernels import half, winograd
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class _Ascent(NamedTuple):
-    """Where each example's climb is.
-
-    Attributes:
-        params: Parameters.
-        state: State of the step rule.
-        best: The strongest image so far, where it is looked for.
-        repeats: Where the climb has been, where it may come back exactly.
-    """
-
-    params: Any
-    state: Any
-    best: Strongest | tuple[()] = ()
-    repeats: Repeats | tuple[()] = ()
+tfd = tfp.distributions
 
 
 class GradientAscent(Attack):
@@ -48,26 +38,27 @@ class GradientAscent(Attack):
         phi <- project(step(phi, grad mean_k [objective(x + delta_k)
                                               - entropy_weight * log p(delta_k)]))
 
-    With a Dirac family it is FGSM, PGD, MIM or C&W; with a TanhGaussian it is
-    the inner problem of ADT-EXP. Every example climbs on its own: no result
-    depends on the others in the batch, unless the objective says that it
-    couples them, as `transport_distance` does by its nature.
+    With a `Dirac` family it is FGSM, PGD, MIM or C&W; with a `TanhGaussian` it
+    is the inner problem of ADT-EXP. Every example climbs independently: its
+    result does not depend on the rest of the batch, unless the objective
+    couples the examples, as `transport_distance` does.
 
     Args:
-        distribution: The family p and its parameters' start and projection.
-        objective: What is climbed: an objective of `adt_tf.objectives`, or a
-            function that `objectives.get` takes.
-        step_rule: How, a rule of `adt_tf.step_rules`.
-        num_steps: How many steps.
-        num_samples: Monte-Carlo samples a step, k.
-        entropy_weight: lambda.
-        gradient: How the gradient is estimated, of `adt_tf.gradients`; by
-            default backpropagation.
-        keep: Which image a call gives back, of `adt_tf.attacks.keeping`; by
-            default the strongest that the climb has met.
-        name: How tables call it.
+        distribution: Family p, with the start and the projection of its
+            parameters.
+        objective: Function to climb: an objective of `adt_tf.objectives`, or a
+            function that `objectives.get` accepts.
+        step_rule: Rule of a step, from `adt_tf.step_rules`.
+        num_steps: Number of steps.
+        num_samples: Number of Monte-Carlo samples in a step, k.
+        entropy_weight: Weight lambda of the entropy.
+        **options: `gradient`, the gradient estimator, from `adt_tf.gradients`,
+            by default backpropagation; `keep`, which image a call returns,
+            from `adt_tf.attacks.keeping`, by default the strongest image met;
+            `name`, the name in tables.
     """  # noqa: E501
 
+    @takes(AscentOptions)
     def __init__(
         self,
         distribution: Family,
@@ -77,34 +68,25 @@ class GradientAscent(Attack):
         num_steps: int,
         num_samples: int = 1,
         entropy_weight: float = 0.0,
-        gradient: gradients.GradientEstimator | None = None,
-        keep: Keep | None = None,
-        name: str = "ascent",
-    ):
-        for key, value in {
-            "num_steps": num_steps,
-            "num_samples": num_samples,
-        }.items():
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"Argument `{key}` must be a positive integer. "
-                    f"Received: {key}={value}"
-                )
-        gradient = gradient or gradients.backpropagation()
+        **options: Unpack[AscentOptions],
+    ) -> None:
+        arguments.integer_at_least(1, num_steps=num_steps)
+        arguments.integer_at_least(1, num_samples=num_samples)
+        gradient = options.get("gradient") or gradients.backpropagation()
         sample_chunk = gradient.sample_chunk
         sample_chunk = num_samples if sample_chunk is None else sample_chunk
         whole = isinstance(sample_chunk, int) and sample_chunk > 0
         if not whole or num_samples % sample_chunk:
             raise ValueError(
                 "Argument `sample_chunk` must divide `num_samples` without a "
-                f"rest. Received: sample_chunk={sample_chunk}, "
+                f"remainder. Received: sample_chunk={sample_chunk}, "
                 f"num_samples={num_samples}"
             )
         if entropy_weight < 0:
-            raise ValueError(
-                "Argument `entropy_weight` must not be negative. Received: "
-                f"entropy_weight={entropy_weight}"
+            raise arguments.error(
+                "not be negative", entropy_weight=entropy_weight
             )
+        name = options.get("name", "ascent")
         super().__init__(distribution.threat_model, name)
         self.family = distribution
         self.objective = objectives.get(objective)
@@ -114,7 +96,7 @@ class GradientAscent(Attack):
         self.sample_chunk = sample_chunk
         self.entropy_weight = entropy_weight
         self.gradient = gradient
-        self.keep = keep or keeping.strongest()
+        self.keep = options.get("keep") or keeping.strongest()
         self.couples_examples = self.objective.couples_examples
         self.images_per_example = (
             sample_chunk * self.gradient.images_per_example
@@ -146,7 +128,7 @@ class GradientAscent(Attack):
         return attack
 
     def check(self, classifier: Any) -> None:
-        """Asks the objective."""
+        """Raises `ValueError` if the objective cannot use the classifier."""
         self.objective.check(classifier)
 
     def get_config(self) -> dict[str, Any]:
@@ -166,59 +148,47 @@ class GradientAscent(Attack):
 
     @property
     def length(self) -> int:
-        """The number of steps."""
+        """Number of steps."""
         return self.num_steps
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+    def _solve(self, problem: Problem) -> Any:
         """Returns the parameters after `num_steps` steps."""
-        params, _ = self._walk(
-            classifier, x, y, None, seed=seed, jit_compile=jit_compile
-        )
+        params, _ = self._walk(problem)
         return params
 
-    def begin(self, classifier, x, y, *, seed, part=0):
-        """Returns the parameters at the start; the clean image is the best."""
+    def begin(self, problem: Problem) -> Progress:
+        """Returns the initial parameters; the best image is the clean one."""
+        classifier, x, y, seed, *_ = problem
         state = self._start(x, seeds.fold(seed, 0))
         repeats = Repeats.none(tf.shape(x)[0]) if self._may_repeat() else ()
         best = judged(classifier, x, y)
         return Progress(tf.constant(0), (*state, repeats), best)
 
     def advance(
-        self,
-        classifier,
-        x,
-        y,
-        progress,
-        *,
-        seed,
-        part=0,
-        num_steps,
-        jit_compile=False,
-    ):
-        """Takes further steps, and keeps the strongest image met if asked."""
+        self, problem: Problem, progress: Progress, num_steps: int | tf.Tensor
+    ) -> Progress:
+        """Takes further steps, and updates the image that `keep` keeps."""
+        classifier, x, y, seed, _, jit_compile = problem
         params, state, repeats = progress.state
         best = progress.best if self.keep.looks else ()
         last = tf.minimum(progress.step + num_steps, self.num_steps)
-        ascent, _ = self._climb(
-            classifier,
-            x,
-            y,
-            _Ascent(params, state, best, repeats),
-            (progress.step, last),
-            seeds.fold(seed, 0),
-            jit_compile,
+        loop = AscentLoop(
+            self, classifier, seeds.fold(seed, 0), jit_compile=jit_compile
+        )
+        ascent, _ = loop.run(
+            x, y, Ascent(params, state, best, repeats), (progress.step, last)
         )
         best = ascent.best or progress.best
-        last = tf.where(self._is_over(ascent), self.num_steps, last)
+        last = tf.where(self.is_over(ascent), self.num_steps, last)
         state = (ascent.params, ascent.state, ascent.repeats)
         return Progress(last, state, best)
 
-    def finish(self, classifier, x, y, progress, *, seed, part=0):
-        """Returns the strongest image met, a draw at the end included."""
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
+        """Returns the kept image or a draw from the final distribution."""
+        classifier, x, y, seed, *_ = problem
         params, *_ = progress.state
-        batch = self._draws(
-            self.family, x, params, num_samples=1, seed=seeds.fold(seed, 1)
-        )
+        draw = Draw(num_samples=1, seed=seeds.fold(seed, 1))
+        batch = self._draws(self.family, x, params, draw)
         batch = tf.nest.map_structure(lambda t: t[:, 0], batch)
         last = judged(classifier, batch.x_adv, y)
         return batch._replace(
@@ -235,46 +205,45 @@ class GradientAscent(Attack):
         seed: tf.Tensor,
         jit_compile: bool = False,
     ) -> Any:
-        """Returns what a function makes of the samples that each step sees.
+        """Records the logits of the samples of each step.
 
-        The samples of a step are fresh ones of the distribution that the steps
-        before it have found.
+        The samples of a step are fresh draws from the distribution before the
+        step.
 
         Args:
-            classifier: As in `solve`.
+            classifier: Keras model from images to logits.
             x: Images [batch, ...].
             y: Labels [batch].
-            record: A function of logits [batch, k, classes] and labels that
+            record: Function of logits [batch, k, classes] and labels that
                 returns a nest of tensors [batch].
-            seed: As in `solve`.
+            seed: Seed of the noise.
             jit_compile: Whether XLA compiles a step.
 
         Returns:
             A nest of tensors [batch, num_steps].
         """
         _, records = self._walk(
-            classifier,
-            x,
-            y,
+            Problem(classifier, x, y, seed, jit_compile=jit_compile),
             lambda x_adv, logits, y: record(logits, y),
-            seed=seed,
-            jit_compile=jit_compile,
         )
         return records
 
-    def _walk(self, classifier, x, y, record, *, seed, jit_compile):
-        """Takes all steps; returns the parameters, and what was recorded."""
-        ascent = _Ascent(*self._start(x, seed))
-        steps = (0, self.num_steps)
-        ascent, records = self._climb(
-            classifier, x, y, ascent, steps, seed, jit_compile, record
+    def _walk(
+        self, problem: Problem, record: Record | None = None
+    ) -> tuple[Any, Any]:
+        """Takes all steps; returns the parameters and the records."""
+        classifier, x, y, seed, _, jit_compile = problem
+        loop = AscentLoop(
+            self, classifier, seed, jit_compile=jit_compile, record=record
         )
+        ascent = Ascent(*self._start(x, seed))
+        ascent, records = loop.run(x, y, ascent, (0, self.num_steps))
         return ascent.params, records
 
     def _may_repeat(self) -> bool:
-        """Whether a climb that comes back to a point is known to circle.
+        """Returns whether a climb that revisits a point runs in a circle.
 
-        Where the last point counts, a circle must be gone round to the end.
+        Where the last point counts, a circle must be followed to the end.
         """
         return (
             self.keep.looks
@@ -284,8 +253,8 @@ class GradientAscent(Attack):
             and not self.couples_examples
         )
 
-    def _is_over(self, ascent: _Ascent) -> tf.Tensor:
-        """Whether no example has to climb on, a scalar."""
+    def is_over(self, ascent: Ascent) -> tf.Tensor:
+        """Returns whether no example needs further steps, a scalar."""
         over = tf.constant(False)
         if ascent.best:
             over |= self.keep.is_over(ascent.best)
@@ -293,186 +262,28 @@ class GradientAscent(Attack):
             over |= tf.reduce_all(ascent.repeats.settled)
         return over
 
-    def _start(self, x, seed):
+    def _start(self, x: tf.Tensor, seed: tf.Tensor) -> tuple[Any, Any]:
         params = self.family.init(x, seeds.fold(seed, -2))
         return params, self.step_rule.init(params)
 
-    def _climb(
-        self, classifier, x, y, ascent, steps, seed, jit_compile, record=None
-    ):
-        """Takes the steps from the first to the last; returns what it records.
+    def _sample(
+        self, x: tf.Tensor, solution: Any, draw: Draw
+    ) -> AdversarialBatch:
+        """Draws fresh samples of the distribution."""
+        return self._draws(self.family, x, solution, draw)
 
-        Examples climb on their own, so on a CPU the two halves of a batch do
-        so side by side: where one waits for a single thread the other works.
-        """
-        climb = functools.partial(
-            self._climb_together, classifier, seed, jit_compile, record
-        )
-        size = x.shape[0] or 1
-        on_cpu = not (jit_compile or tf.config.list_logical_devices("GPU"))
-        coupled = self.couples_examples
-        if size == 1 or coupled or not on_cpu or tf.executing_eagerly():
-            return climb(x, y, ascent, *steps)
-        # Traced once where the halves are of one size.
-        climb = tf.function(climb, autograph=False)
-        middle = size // 2
-        halves = []
-        for part in (slice(None, middle), slice(middle, None)):
-            examples = tf.nest.map_structure(
-                lambda t, p=part: t[p], (x, y, ascent)
-            )
-            halves.append(climb(*examples, *map(tf.convert_to_tensor, steps)))
-        return tf.nest.map_structure(
-            lambda *parts: tf.concat(parts, axis=0), *halves
-        )
-
-    def _climb_together(
-        self, classifier, seed, jit_compile, record, x, y, ascent, first, last
-    ):
-        """Climbs with all examples at once.
-
-        The loop stays in graph mode and calls the two halves of a step, look
-        and move, which XLA compiles where asked: convolutions inside an XLA
-        loop lose their fast path on a CPU. The noise is drawn outside them, so
-        that the compiled and the plain step see the same.
-        """
-        value = self.objective(classifier, x, y, seed=seeds.fold(seed, -1))
-
-        # What is recorded has the types and shapes of this.
-        blank = ()
-        if record:
-            logits = tf.zeros([tf.shape(y)[0], self.sample_chunk, 2])
-            images = tf.repeat(x[:, tf.newaxis], self.sample_chunk, axis=1)
-            blank = record(images, logits, tf.zeros_like(y))
-
-        def look(params, best, noise, directions):
-            def climbed(params, offset):
-                x_adv, entropy = self.family.sample(x, params, noise)
-                moved = x_adv if offset is None else x_adv + offset
-                values, logits = value(moved)
-                if self.entropy_weight:
-                    values += self.entropy_weight * entropy
-                return values, x_adv, logits
-
-            slopes, x_adv, logits = self.gradient.estimate(
-                climbed, params, directions
-            )
-            if best:
-                for k in range(self.sample_chunk):
-                    seen = Strongest.of(x_adv[:, k], logits[:, k], y)
-                    best = self.keep.updated(best, seen)
-            return (slopes, record(x_adv, logits, y) if record else ()), best
-
-        def move(params, state, slopes):
-            params, state = self.step_rule.update(
-                params, slopes, state, self.threat_model
-            )
-            return self.family.project(x, params), state
-
-        if jit_compile:
-            look, move = (
-                tf.function(part, jit_compile=True, autograph=False)
-                for part in (look, move)
-            )
-
-        def body(t, ascent, records):
-            step_seed = seeds.fold(seed, t)
-            draw = functools.partial(
-                self.family.noise, x, self.num_samples, step_seed
-            )
-            directions = self.gradient.noise(x, step_seed)
-            params, state, best, repeats = ascent
-            if repeats:
-                repeats = repeats.noted(params, t)
-            if self.sample_chunk < self.num_samples:
-                (slopes, values), best = self._look_in_pieces(
-                    look, params, best, draw, directions, blank
-                )
-            else:
-                (slopes, values), best = look(params, best, draw(), directions)
-            records = tf.nest.map_structure(
-                lambda array, value: array.write(t - first, value),
-                records,
-                values,
-            )
-            state = self.step_rule.draw(state, x, seeds.fold(step_seed, 1))
-            params, state = move(params, state, slopes)
-            return t + 1, _Ascent(params, state, best, repeats), records
-
-        def goes_on(t, ascent, records):
-            return (t < last) & ~self._is_over(ascent)
-
-        records = tf.nest.map_structure(
-            lambda value: tf.TensorArray(value.dtype, last - first), blank
-        )
-        with _fast_forms(classifier, jit_compile, self.gradient.precision):
-            _, ascent, records = tf.while_loop(
-                goes_on,
-                body,
-                (first, ascent, records),
-                maximum_iterations=self.num_steps,
-            )
-        ascent = tf.nest.map_structure(tf.stop_gradient, ascent)
-        return ascent, tf.nest.map_structure(_stacked, records)
-
-    def _look_in_pieces(self, look, params, best, draw, directions, values):
-        """Looks at `sample_chunk` samples at a time; returns the means.
-
-        One piece after the other, so that only one's noise and activations
-        are alive.
-        """
-        size = self.sample_chunk
-        num_pieces = self.num_samples // size
-
-        def body(i, total, best):
-            noise = draw(piece=(i * size, size))
-            values, best = look(params, best, noise, directions)
-            total = tf.nest.map_structure(
-                lambda t, v: t + v / num_pieces, total, values
-            )
-            return i + 1, total, best
-
-        _, means, best = tf.while_loop(
-            lambda i, total, best: i < num_pieces,
-            body,
-            (0, tf.nest.map_structure(tf.zeros_like, (params, values)), best),
-            parallel_iterations=1,
-            maximum_iterations=num_pieces,
-        )
-        return means, best
-
-    def sample(self, x, solution, *, num_samples, seed, training=False):
-        """Draws fresh samples of the distribution found."""
-        return self._draws(
-            self.family, x, solution, num_samples=num_samples, seed=seed
-        )
-
-    def _draws(self, family, x, params, *, num_samples, seed):
-        """Samples of a family, with what an ascent adds to them."""
-        noise = family.noise(x, num_samples, seed)
+    def _draws(
+        self, family: Family, x: tf.Tensor, params: Any, draw: Draw
+    ) -> AdversarialBatch:
+        """Draws samples of a family, with the weighted entropy."""
+        noise = family.noise(x, draw.num_samples, draw.seed)
         x_adv, entropy = family.sample(x, params, noise)
-        # Without a weight nothing is added: 0 times the -inf of a point is NaN.
+        # 0 times the entropy of a point mass, -inf, would be NaN.
         regularizer = tf.zeros_like(entropy)
         if self.entropy_weight:
             regularizer = self.entropy_weight * entropy
         return AdversarialBatch(x_adv, entropy, regularizer)
 
-    def as_tfp(self, x, solution):
-        """Returns the distribution found, over perturbations."""
+    def as_tfp(self, x: tf.Tensor, solution: Any) -> tfd.Distribution:
+        """Returns the distribution of the perturbation."""
         return self.family.as_tfp(x, solution)
-
-
-def _fast_forms(classifier: Any, jit_compile: bool, precision: str) -> Any:
-    """The block in which a loop is traced."""
-    if precision == half.DTYPE:
-        return half.block(classifier)
-    # What XLA compiles chooses the form of its convolutions itself.
-    if winograd.pays() and not jit_compile:
-        return winograd.convolutions(classifier)
-    return contextlib.nullcontext()
-
-
-def _stacked(array: tf.TensorArray) -> tf.Tensor:
-    """Returns what an array holds of each step as [batch, steps]."""
-    stacked = array.stack()
-    return tf.transpose(stacked, [1, 0, *range(2, len(stacked.shape))])

@@ -1,10 +1,10 @@
-"""Which of the images that a climb meets a call gives back.
+"""Which image of a climb a call of the attack returns.
 
-    last()               # one drawn from where the climb ends
-    strongest()          # the strongest that it has met
-    first_wrong()        # the first misclassified one, and then no further
+    last()               # an image drawn from the final distribution
+    strongest()          # the strongest image met
+    first_wrong()        # the first misclassified image; the climb ends there
 
-All three give the clean image back where what they have is weaker.
+All three return the clean image where it is stronger.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import dataclasses
 
 import tensorflow as tf
 
-from adt_tf.attacks.base import Strongest
+from adt_tf.attacks.results import Strongest
 from adt_tf.configs import Configured
 
 
 @dataclasses.dataclass(frozen=True)
 class Keep(Configured):
-    """What to keep of a climb.
+    """Which image of a climb is kept.
 
     Args:
-        looks: Whether the images that the climb meets are looked at.
+        looks: Whether the images that the climb meets are judged.
         stops: Whether an example's climb ends at its first misclassified
             image.
     """
@@ -31,26 +31,26 @@ class Keep(Configured):
     stops: bool
 
     def describe(self) -> list[str]:
-        """Returns what an attack's repr says of it."""
+        """Returns the words for an attack's repr."""
         if self.stops:
             return ["stop_early"]
         return ["keep_best"] if self.looks else []
 
     def updated(self, best: Strongest, seen: Strongest) -> Strongest:
-        """Returns what is kept of the best image so far and another one."""
+        """Returns the image to keep: the best one so far or the new one."""
         if self.stops:
             return best.where(~best.wrong, best.updated(seen))
         return best.updated(seen)
 
     def is_over(self, best: Strongest) -> tf.Tensor:
-        """Returns whether no example has to climb on, a scalar."""
+        """Returns whether all examples can stop climbing, a scalar."""
         if self.stops:
             return tf.reduce_all(best.wrong)
         return tf.constant(False)
 
 
 def last() -> Keep:
-    """Keeps an image drawn from where the climb ends."""
+    """Keeps an image drawn from the final distribution."""
     return Keep(looks=False, stops=False)
 
 
@@ -60,8 +60,8 @@ def strongest() -> Keep:
 
 
 def first_wrong() -> Keep:
-    """Keeps the first misclassified image, the strongest where there is none.
+    """Keeps the first misclassified image, or else the strongest.
 
-    The climb ends when every example has one.
+    The climb ends when every example is misclassified.
     """
     return Keep(looks=True, stops=True)

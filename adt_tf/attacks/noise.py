@@ -1,37 +1,46 @@
-"""Uniform noise in the ball: what a random, not an adversary, may do."""
+"""Uniform noise in the ball: random perturbations, not adversarial ones."""
 
 from __future__ import annotations
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from adt_tf import seeds
-from adt_tf.attacks.base import AdversarialBatch, Attack
+from adt_tf.attacks.base import Attack
+from adt_tf.attacks.results import AdversarialBatch, Draw, Problem
 from adt_tf.threat_models import ThreatModel
+
+tfd = tfp.distributions
 
 
 class Noise(Attack):
     """Draws images uniformly from the ball, clipped to the pixel box.
 
-    It does not look at the classifier. `adt_tf.evaluate_probabilistic` takes
-    it as the mildest of all distributions.
+    It does not use the classifier. For `adt_tf.evaluate_probabilistic` it is
+    the mildest distribution.
 
     Args:
         threat_model: The ball.
-        name: The attack's name in tables.
+        name: Name in tables.
     """
 
     passes_per_step = 0
 
-    def __init__(self, threat_model: ThreatModel, name: str = "uniform"):
+    def __init__(
+        self, threat_model: ThreatModel, name: str = "uniform"
+    ) -> None:
         super().__init__(threat_model, name)
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """There is nothing to solve."""
+    def _solve(self, problem: Problem) -> tuple[()]:
+        """Returns nothing: noise has no inner problem."""
         return ()
 
-    def sample(self, x, solution, *, num_samples, seed, training=False):
+    def _sample(
+        self, x: tf.Tensor, solution: tuple[()], draw: Draw
+    ) -> AdversarialBatch:
         """Draws the images [batch, num_samples, ...]."""
         del solution
+        num_samples, seed, _ = draw
         draws = tf.map_fn(
             lambda i: self.threat_model.random_start(x, seeds.fold(seed, i)),
             tf.range(num_samples),
@@ -42,7 +51,7 @@ class Noise(Attack):
         zeros = tf.zeros(tf.shape(x_adv)[:2])
         return AdversarialBatch(x_adv, zeros, zeros)
 
-    def as_tfp(self, x, solution):
+    def as_tfp(self, x: tf.Tensor, solution: tuple[()]) -> tfd.Distribution:
         """Raises `ValueError`: a threat model has no density of its noise."""
         raise ValueError(
             "Uniform noise in a ball is drawn, and has no TFP distribution "

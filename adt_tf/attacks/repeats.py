@@ -1,8 +1,8 @@
-"""Climbs that have come back to a point where they were before.
+"""Detection of climbs that have returned to an earlier point.
 
 A step of one size in each pixel leads from point to point of a lattice, so a
-climb by such steps repeats itself sooner or later, exactly, and then goes round
-for ever. Whatever it will meet it has met: the example is settled.
+climb by such steps repeats itself sooner or later, exactly, and then runs in a
+circle. It will meet no new image: the example is settled.
 
     repeats = Repeats.none(size)
     repeats = repeats.noted(params, step)
@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# The last steps that are remembered. A longer circle goes unnoticed.
+# Number of remembered steps. A longer circle is not detected.
 MEMORY = 128
 
 
 class Repeats(NamedTuple):
-    """What is known of where each example's climb has been.
+    """The last points of each example's climb.
 
     Attributes:
         fingerprints: 64 bits of each of the last points [batch, MEMORY].
@@ -34,7 +34,7 @@ class Repeats(NamedTuple):
 
     @classmethod
     def none(cls, size: int | tf.Tensor) -> Repeats:
-        """Returns what is known before the first step.
+        """Returns the memory before the first step.
 
         Args:
             size: Number of examples.
@@ -42,9 +42,9 @@ class Repeats(NamedTuple):
         return cls(tf.zeros([size, MEMORY], tf.int64), tf.zeros([size], bool))
 
     def noted(self, points: tf.Tensor, step: tf.Tensor) -> Repeats:
-        """Adds the points that a step starts from.
+        """Adds the starting points of a step.
 
-        Two different points are taken for the same once in 2^57 steps.
+        Two different points have the same fingerprint once in 2^57 steps.
 
         Args:
             points: Points [batch, ...].

@@ -2,10 +2,10 @@
 
     pieces = Pieces(attack, classifier, x, y, seed=0, part=0)
     while not pieces.done:
-        pieces.advance(num_steps=10)        # here it can be saved
+        pieces.advance(num_steps=10)        # `pieces.progress` can be saved
     batch = pieces.finish()
 
-However the steps are divided, the result is that of calling the attack.
+The result equals that of a call of the attack, however the steps are divided.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 from adt_tf import seeds
-from adt_tf.attacks.base import AdversarialBatch, Attack, use_xla
+from adt_tf.attacks.base import Attack
+from adt_tf.attacks.results import AdversarialBatch
+from adt_tf.attacks.tracing import use_xla
 
 
 class Pieces:
@@ -23,15 +25,16 @@ class Pieces:
 
     Args:
         attack: The attack.
-        classifier: A function from images to logits.
+        classifier: Function from images to logits.
         x: Images [batch, ...].
         y: Labels [batch].
-        seed: The seed of the attack's noise.
-        part: The part of the attack.
-        jit_compile: Whether XLA compiles the steps; "auto" where it helps.
+        seed: Seed of the attack's noise.
+        part: Index of the part.
+        jit_compile: Whether XLA compiles the steps; "auto" compiles where that
+            is faster.
 
     Attributes:
-        progress: Where the attack is; may be set to what it was earlier.
+        progress: State of the attack; it may be set to an earlier state.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Pieces:
         seed: int | tf.Tensor = 0,
         part: int = 0,
         jit_compile: bool | str = "auto",
-    ):
+    ) -> None:
         self.attack = attack
         x, y = attack.checked(classifier, x, y)
         self._inputs = (x, y, seeds.make(seed), tf.constant(part))
@@ -56,7 +59,7 @@ class Pieces:
 
     @property
     def step(self) -> int:
-        """The number of steps taken."""
+        """Number of steps taken."""
         return int(self.progress.step)
 
     @property
@@ -65,7 +68,7 @@ class Pieces:
         return self.step >= self.attack.length
 
     def advance(self, num_steps: int) -> None:
-        """Takes at most so many further steps."""
+        """Takes at most `num_steps` further steps."""
         self.progress = self._advance(
             *self._inputs, self.progress, tf.constant(num_steps)
         )

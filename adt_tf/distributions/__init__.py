@@ -1,19 +1,19 @@
-"""Adversarial distributions: what the inner problem optimises.
+"""Adversarial distributions: the inner problem optimises their parameters.
 
     distribution = TanhGaussian(Linf(8 / 255))
     params = distribution.init(x, seed)                  # phi_0, per example
-    noise = distribution.noise(x, num_samples, seed)     # drawn apart
+    noise = distribution.noise(x, num_samples, seed)
     x_adv, entropy = distribution.sample(x, params, noise)
     params = distribution.project(x, params)
 
 Interfaces: `Family`, `NetworkFamily` and `AmortizedFamily`. Parts: `Dirac` (a
-point: PGD and its kin) and `Empirical` (several points); `TanhGaussian`
-(ADT-EXP), `TanhMixture` and `TanhLowRank`, which `named` has by name. For the
-amortised attacks: `Generated`, which takes the parameters of any of these from
-a network (ADT-EXP-AM, L2L), `Flow`, `Implicit` (ADT-IMP-AM), and
-`ImplicitStein`, the same with its entropy from samples (`stein`).
-`entropies` has the entropies of a `TanhGaussian`. Samples are laid out [batch,
-num_samples, ...].
+point, for PGD and its relatives) and `Empirical` (several points);
+`TanhGaussian` (ADT-EXP), `TanhMixture` and `TanhLowRank`, which `named` builds
+by name. For the amortised attacks: `Generated`, which takes the parameters of
+any of these from a network (ADT-EXP-AM, L2L), `Flow`, `Implicit` (ADT-IMP-AM),
+and `ImplicitStein`, which estimates its entropy from samples (`stein`).
+`entropies` has the entropies of a `TanhGaussian`. Samples have the shape
+[batch, num_samples, ...].
 """
 
 from adt_tf.distributions.base import (

@@ -1,12 +1,12 @@
-"""The interfaces of a distribution family, as attacks use them.
+"""The interfaces of a distribution family.
 
-`Family` is what `GradientAscent` climbs in: every image has parameters of its
-own. `NetworkFamily` is such a family that also takes its parameters from a
-network's outputs. `AmortizedFamily` is what `Amortized` trains: networks of
-its own give a distribution for every image.
+`GradientAscent` climbs in a `Family`: every image has its own parameters. A
+`NetworkFamily` can also take its parameters from a network's outputs.
+`Amortized` trains an `AmortizedFamily`, whose own networks output a
+distribution for every image.
 
-Samples are laid out [batch, num_samples, ...]. Noise is drawn apart from the
-samples, so that a sample is a differentiable function of what is given.
+Samples have the shape [batch, num_samples, ...]. Noise is drawn separately, so
+that a sample is a differentiable function of parameters and noise.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -32,7 +33,7 @@ class Family(Protocol):
     threat_model: ThreatModel
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> Params:
-        """Returns the parameters from which an ascent starts."""
+        """Returns the initial parameters of an ascent."""
 
     def noise(
         self,
@@ -47,9 +48,9 @@ class Family(Protocol):
         Args:
             x: Images [batch, ...].
             num_samples: Number of samples, k.
-            seed: The same seed gives an image the same noise in any batch.
-            piece: (first, size) for these of the k samples only; the noise is
-                what they have when all k are drawn.
+            seed: Seed; it gives an image the same noise in any batch.
+            piece: (first, size) to return only these of the k samples, with
+                the same noise as when all k are drawn.
         """
 
     def sample(
@@ -57,12 +58,12 @@ class Family(Protocol):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images [batch, k, ...] and entropies [batch, k].
 
-        The images obey the threat model. The mean of the entropies over the
+        The images satisfy the threat model. The mean of the entropies over the
         samples estimates the entropy of the distribution.
         """
 
     def project(self, x: tf.Tensor, params: Params) -> Params:
-        """Returns the nearest parameters that are allowed."""
+        """Returns the nearest valid parameters."""
 
     def as_tfp(self, x: tf.Tensor, params: Params) -> tfd.Distribution:
         """Returns the distribution of the perturbation."""
@@ -81,21 +82,21 @@ class Family(Protocol):
 class NetworkFamily(Family, Protocol):
     """A family whose parameters may be the outputs of a network.
 
-    Those that `named` gives also say by `num_maps` how many channels of
-    outputs they take for each channel of an image.
+    The families of `named` also have `num_maps`, the number of output channels
+    that they take for each channel of an image.
     """
 
     def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> Params:
-        """Returns the parameters that the outputs of a network stand for."""
+        """Returns the parameters that a network's outputs encode."""
 
 
 @runtime_checkable
 class AmortizedFamily(Protocol):
-    """Distributions that networks give for what they see of an image."""
+    """Distributions that networks output for each image."""
 
     threat_model: ThreatModel
 
-    #: What a trainer trains along with the classifier.
+    #: Models that a trainer trains along with the classifier.
     networks: tuple[keras.Model, ...]
 
     def noise(
@@ -115,19 +116,30 @@ class AmortizedFamily(Protocol):
 
         Args:
             x: Images [batch, ...].
-            conditioning: What the networks see: [x, g1, g2], by channels.
-            noise: What `noise` gave.
-            training: The mode of the networks.
+            conditioning: Inputs of the networks: [x, g1, g2], by channels.
+            noise: Result of `noise`.
+            training: Mode of the networks.
         """
 
     def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> tfd.Distribution:
-        """Returns the distribution of the perturbation, or raises.
+        """Returns the distribution of the perturbation.
 
-        `ValueError` where the distribution has no density.
+        Raises `ValueError` if the distribution has no density.
         """
 
     def scaled(self, share: float | tf.Tensor) -> AmortizedFamily:
-        """Returns the family, same networks, in a ball of share * epsilon."""
+        """Returns the family with the same networks and share * epsilon."""
 
     def describe(self) -> list[str]:
         """Returns the settings that are not the defaults, for reports."""
+
+
+class Scalable(Configured):
+    """Rebuilds a family from its configuration in a ball of another radius."""
+
+    threat_model: ThreatModel
+
+    def scaled(self, share: float | tf.Tensor) -> Any:
+        """Returns the family in a ball of radius share * epsilon."""
+        threat_model = self.threat_model.scaled(share)
+        return type(self)(**{**self.get_config(), "threat_model": threat_model})

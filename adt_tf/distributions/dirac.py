@@ -8,19 +8,19 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf.checks import arguments
-from adt_tf.configs import Configured
+from adt_tf.distributions.base import Scalable
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class Dirac(Configured):
-    """All mass on one image, which is the parameter itself.
+class Dirac(Scalable):
+    """A point mass on one image, which is the parameter itself.
 
     Args:
-        threat_model: Where the image may lie.
-        random_start: Start from a uniform draw rather than from x.
-        start_share: Share of the radius within which that draw lies.
+        threat_model: Ball and box of the image.
+        random_start: Whether to start from a uniform draw instead of x.
+        start_share: Radius of that draw, as a share of epsilon.
 
     Example:
 
@@ -40,7 +40,7 @@ class Dirac(Configured):
         *,
         random_start: bool = True,
         start_share: float = 1.0,
-    ):
+    ) -> None:
         self.threat_model = threat_model
         self.random_start = random_start
         self.start_share = arguments.number_between(
@@ -48,22 +48,14 @@ class Dirac(Configured):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments; a start anywhere is implied."""
+        """Returns the constructor's arguments, without a default share."""
         config = super().get_config()
         if self.start_share == 1:
             del config["start_share"]
         return config
 
-    def scaled(self, share: float | tf.Tensor) -> Dirac:
-        """Returns the family in a ball of radius share * epsilon."""
-        return type(self)(
-            self.threat_model.scaled(share),
-            random_start=self.random_start,
-            start_share=self.start_share,
-        )
-
     def describe(self) -> list[str]:
-        """Returns nothing: reports tell a start by the attack's name."""
+        """Returns nothing: the attack's name shows the kind of start."""
         return []
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -87,7 +79,7 @@ class Dirac(Configured):
         *,
         piece: tuple[tf.Tensor, int] | None = None,
     ) -> tf.Tensor:
-        """A point needs no noise: zeros that carry the number of samples."""
+        """Returns zeros, whose shape has the number of samples."""
         del seed
         _, num_samples = piece or (0, num_samples)
         ones = [1] * (len(x.shape) - 1)
@@ -96,7 +88,7 @@ class Dirac(Configured):
     def sample(
         self, x: tf.Tensor, params: tf.Tensor, noise: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the point [batch, k, ...] and its entropy, taken as 0."""
+        """Returns the point [batch, k, ...] and an entropy of 0."""
         del x
         entropy = tf.zeros(tf.shape(noise)[:2])
         return params[:, tf.newaxis] + noise, entropy

@@ -1,4 +1,4 @@
-"""Equal mass on several images: what a chain or a swarm has visited."""
+"""Equal mass on several images, such as the points of a chain."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import tensorflow_probability as tfp
 
 from adt_tf import seeds
 from adt_tf.checks import arguments
-from adt_tf.configs import Configured
+from adt_tf.distributions.base import Scalable
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class Empirical(Configured):
+class Empirical(Scalable):
     """The empirical distribution of n images, which are the parameters.
 
-    It is what `attacks.Chain` gives for the points of a Langevin chain. In a
-    `GradientAscent` it is a swarm of n points that climb side by side, of
-    which each step moves those that it samples. It has no entropy, which is
-    taken as 0.
+    `attacks.Chain` returns it for the points of a Langevin chain. In a
+    `GradientAscent` it is a swarm of n points; each step moves the points that
+    it samples. Its entropy counts as 0.
 
     Args:
-        threat_model: Where the images may lie.
+        threat_model: Ball and box of the images.
         num_points: Number of images, n.
 
     Example:
@@ -33,16 +32,10 @@ class Empirical(Configured):
     TensorShape([2, 5, 8, 8, 1])
     """
 
-    def __init__(self, threat_model: ThreatModel, *, num_points: int):
+    def __init__(self, threat_model: ThreatModel, *, num_points: int) -> None:
         arguments.integer_at_least(1, num_points=num_points)
         self.threat_model = threat_model
         self.num_points = num_points
-
-    def scaled(self, share: float | tf.Tensor) -> Empirical:
-        """Returns the family in a ball of radius share * epsilon."""
-        return type(self)(
-            self.threat_model.scaled(share), num_points=self.num_points
-        )
 
     def describe(self) -> list[str]:
         """Returns the number of points."""
@@ -74,7 +67,7 @@ class Empirical(Configured):
     def sample(
         self, x: tf.Tensor, params: tf.Tensor, noise: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns one of the points for each sample, and 0 for its entropy."""
+        """Returns one of the points for each sample, and an entropy of 0."""
         del x
         index = tf.cast(noise * self.num_points, tf.int32)
         # A float32 below 1 may round up to the number of points.

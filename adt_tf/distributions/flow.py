@@ -1,4 +1,4 @@
-"""A normalising flow that networks give: a density of any shape."""
+"""A normalising flow: networks output a density of any shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow_probability as tfp
 
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.distributions.squashed import Squashed, normal_noise
+from adt_tf.distributions.squashed import Squashed
 from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
 
@@ -21,26 +21,26 @@ tfb = tfp.bijectors
 
 
 class Flow(Squashed):
-    """A Gaussian that a generator gives, bent by coupling layers, squashed.
+    """A generated Gaussian, transformed by coupling layers and squashed.
 
         u_0 = mu + sigma r,   (mu, rho) = generator([x, g1, g2])
         u_i = coupling_i(u_{i - 1}; x, g1, g2),   delta = squash(u_n)
 
-    A coupling layer leaves one half of the values as they are, a chessboard's
-    fields of one colour, and moves each of the others to a exp(s) + t, where
-    a network reads s and t off the first half and the conditioning; the next
-    layer moves the other colour. So its inverse is as cheap as itself, and
-    its log-determinant is the sum of s. s is kept in [-1, 1] by tanh. The
-    last convolution of a coupling network starts at 0: then s = t = 0, and
-    the flow starts as the `Generated` Gaussian of ADT-EXP-AM.
+    A coupling layer keeps one half of the values, the fields of one colour on
+    a chessboard, and maps each other value a to a exp(s) + t, where a network
+    computes s and t from the first half and the conditioning; the next layer
+    moves the other colour. So the inverse is as cheap as the layer itself, and
+    the log-determinant is the sum of s. tanh keeps s in [-1, 1]. The last
+    convolution of a coupling network starts at 0, so that s = t = 0 and the
+    flow starts as the `Generated` Gaussian of ADT-EXP-AM.
 
     Args:
-        threat_model: The ball that is filled.
-        generator: A Keras model from [x, g1, g2] to mu and rho, such as
+        threat_model: Ball that the distribution fills.
+        generator: Keras model from [x, g1, g2] to mu and rho, such as
             `networks.explicit_generator`.
         couplings: Keras models of the coupling layers, such as
             `networks.coupling`.
-        entropy_reduction: "mean" over the dimensions, or "sum".
+        entropy_reduction: "mean" or "sum" over the dimensions.
 
     Reference: Dinh et al., Density Estimation Using Real NVP, 2017.
     """
@@ -52,7 +52,7 @@ class Flow(Squashed):
         couplings: Sequence[keras.Model],
         *,
         entropy_reduction: str | Reduction = "mean",
-    ):
+    ) -> None:
         self.threat_model = threat_model
         self.generator = generator
         self.couplings = list(couplings)
@@ -62,12 +62,6 @@ class Flow(Squashed):
     def describe(self) -> list[str]:
         """Returns the number of coupling layers, and the reduction."""
         return [f"{len(self.couplings)} couplings", *super().describe()]
-
-    def noise(
-        self, x: tf.Tensor, num_samples: int, seed: tf.Tensor
-    ) -> tf.Tensor:
-        """Draws r [batch, k, ...] for each image."""
-        return normal_noise(x, num_samples, seed)
 
     def sample(
         self,
@@ -81,7 +75,7 @@ class Flow(Squashed):
         rank, size = len(x.shape) - 1, math.prod(x.shape[1:])
         mu, sigma = self._gaussian(conditioning, training=training)
         flow = self._bijector(x, conditioning, training=training)
-        # Samples first, as the bijector wants them.
+        # The bijector expects the samples in the first axis.
         swap = [1, 0, *range(2, rank + 2)]
         start = mu + sigma * tf.transpose(noise, swap)
         u = tf.transpose(flow.forward(start), swap)
@@ -113,19 +107,23 @@ class Flow(Squashed):
             ),
         )
 
-    def _gaussian(self, conditioning, *, training=False):
-        """Mean and deviation of u_0."""
+    def _gaussian(
+        self, conditioning: tf.Tensor, *, training: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the mean and the deviation of u_0."""
         outputs = twins.fast(self.generator)(conditioning, training=training)
         mu, rho = tf.split(tf.cast(outputs, tf.float32), 2, axis=-1)
         return mu, tf.nn.softplus(rho)
 
-    def _bijector(self, x, conditioning, *, training=False) -> tfb.Bijector:
-        """The coupling layers, on vectors with one colour before the other.
+    def _bijector(
+        self, x: tf.Tensor, conditioning: tf.Tensor, *, training: bool = False
+    ) -> tfb.Bijector:
+        """Chains the coupling layers, on vectors sorted by colour.
 
         Args:
             x: Images [batch, ...].
-            conditioning: What the networks see of them.
-            training: The mode of the networks.
+            conditioning: Inputs of the networks.
+            training: Mode of the networks.
 
         Returns:
             A bijector of samples [..., batch, height, width, channels].
@@ -135,10 +133,12 @@ class Flow(Squashed):
         order = np.argsort(colors, kind="stable")
         back = np.argsort(order)
 
-        def layer(network, first: int) -> tfb.Bijector:
-            """Keeps the values up to the first that it moves, or from it."""
+        def layer(network: keras.Model, first: int) -> tfb.Bijector:
+            """Moves the values from index `first`, or before a negative one."""
 
-            def shift_and_log_scale(half, num_moved):
+            def shift_and_log_scale(
+                half: tf.Tensor, num_moved: int
+            ) -> tuple[tf.Tensor, tf.Tensor]:
                 rows = tf.reshape(half, [-1, size - num_moved])
                 zeros = tf.zeros([tf.shape(rows)[0], num_moved])
                 parts = [rows, zeros] if first > 0 else [zeros, rows]

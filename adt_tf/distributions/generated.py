@@ -1,4 +1,4 @@
-"""Distributions whose parameters a network gives, for all images at once."""
+"""Distributions whose parameters a network outputs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf.configs import Configured
-from adt_tf.distributions.base import NetworkFamily
+from adt_tf.distributions.base import NetworkFamily, Params
 from adt_tf.kernels import twins
 
 tfd = tfp.distributions
 
 
 class Generated(Configured):
-    """A family whose parameters for an image are a network's output.
+    """A family whose parameters are the outputs of a network.
 
         phi(x) = generator([x, g1, g2]),  x_adv ~ family(phi(x))
 
@@ -22,22 +22,22 @@ class Generated(Configured):
     point of L2L.
 
     Args:
-        family: The family whose parameters the network gives.
-        generator: A Keras model from [x, g1, g2] to the parameters.
+        family: Family whose parameters the network outputs.
+        generator: Keras model from [x, g1, g2] to the parameters.
     """
 
-    def __init__(self, family: NetworkFamily, generator: keras.Model):
+    def __init__(self, family: NetworkFamily, generator: keras.Model) -> None:
         self.family = family
         self.threat_model = family.threat_model
         self.generator = generator
         self.networks = (generator,)
 
     def scaled(self, share: float | tf.Tensor) -> Generated:
-        """Returns the family, same network, in a ball of share * epsilon."""
+        """Returns the family with the same network and share * epsilon."""
         return type(self)(self.family.scaled(share), *self.networks)
 
     def describe(self) -> list[str]:
-        """Returns what the family has to say."""
+        """Returns the settings of the family."""
         return self.family.describe()
 
     def noise(
@@ -62,7 +62,9 @@ class Generated(Configured):
         """Returns the distribution of the perturbation."""
         return self.family.as_tfp(x, self._params(x, conditioning))
 
-    def _params(self, x, conditioning, *, training=False):
+    def _params(
+        self, x: tf.Tensor, conditioning: tf.Tensor, *, training: bool = False
+    ) -> Params:
         (generator,) = self.networks
         outputs = tf.cast(
             twins.fast(generator)(conditioning, training=training),

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from adt_tf import seeds
-from adt_tf.configs import Configured
 from adt_tf.distributions import reductions
+from adt_tf.distributions.base import Scalable
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
@@ -18,18 +18,12 @@ from adt_tf.threat_models import ThreatModel
 tfd = tfp.distributions
 
 
-class Latent(Configured):
-    """What implicit families share: a generator's images of latent noise."""
+class Latent(Scalable):
+    """The base of implicit families: a generator transforms latent noise."""
 
-    threat_model: ThreatModel
     generator: keras.Model
     latent_size: int
     entropy_reduction: Reduction
-
-    def scaled(self, share: float | tf.Tensor) -> Any:
-        """Returns the family, same networks, in a ball of share * epsilon."""
-        threat_model = self.threat_model.scaled(share)
-        return type(self)(**{**self.get_config(), "threat_model": threat_model})
 
     def describe(self) -> list[str]:
         """Returns the reduction of the entropy, unless it is the mean."""
@@ -55,7 +49,7 @@ class Latent(Configured):
         return self.threat_model.limit_to_unit(tf.cast(direction, tf.float32))
 
     def as_tfp(self, x: tf.Tensor, conditioning: tf.Tensor) -> Any:
-        """An implicit distribution has no density to give."""
+        """Raises `ValueError`: an implicit distribution has no density."""
         raise ValueError(
             "An implicit distribution has no density, so there is no TFP "
             "distribution of it. Draw samples by calling the attack, with "
@@ -70,16 +64,16 @@ class Implicit(Latent):
 
         H(p) >= E_z log q(z | delta) + c,
 
-    with a diagonal Gaussian q whose means and variances a network reads off
-    delta / epsilon. `entropy` is that log q.
+    with a diagonal Gaussian q, whose means and variances a network computes
+    from delta / epsilon. The entropy of a sample is this log q.
 
     Args:
-        threat_model: The ball; the generator's tanh fills it.
-        generator: A Keras model from [conditioning, z] to [-1, 1].
-        posterior: A Keras model from delta / epsilon to 2 * latent_size
-            numbers, means and then (through softplus) variances.
-        latent_size: Dimensions of z.
-        entropy_reduction: "mean" over z's dimensions, or "sum".
+        threat_model: Ball that the generator's tanh fills.
+        generator: Keras model from [conditioning, z] to [-1, 1].
+        posterior: Keras model from delta / epsilon to 2 * latent_size numbers,
+            means and then (through softplus) variances.
+        latent_size: Number of dimensions of z.
+        entropy_reduction: "mean" or "sum" over the dimensions of z.
 
     Reference: Dong et al., Adversarial Distributional Training, App. A.3.
     """
@@ -92,7 +86,7 @@ class Implicit(Latent):
         *,
         latent_size: int = 64,
         entropy_reduction: str | Reduction = "mean",
-    ):
+    ) -> None:
         self.threat_model = threat_model
         self.generator, self.posterior = generator, posterior
         self.networks = (generator, posterior)

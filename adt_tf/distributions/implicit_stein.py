@@ -1,4 +1,4 @@
-"""The implicit distribution with its entropy from samples, without q."""
+"""The implicit distribution whose entropy is estimated from samples."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from adt_tf.threat_models import ThreatModel
 class ImplicitStein(Latent):
     """Perturbations delta = epsilon * g(z; x, g1, g2), with Stein's entropy.
 
-    The same distribution as `Implicit`. There a second network q bounds the
-    entropy from below; here the spectral Stein gradient estimator gives the
+    This is the distribution of `Implicit`. There a second network q bounds the
+    entropy from below; here the spectral Stein gradient estimator computes the
     entropy's gradient from n samples of each image's distribution, so that
-    there is nothing to train beside the generator, and nothing to wait for.
-    Each sample takes n passes of the generator: itself and its companions.
+    only the generator is trained. Each sample takes n passes of the generator:
+    one for itself and n - 1 for its companions.
 
     Args:
-        threat_model: The ball; the generator's tanh fills it.
-        generator: A Keras model from [conditioning, z] to [-1, 1].
-        num_particles: Number of samples of an estimate, n.
-        latent_size: Dimensions of z.
-        entropy_reduction: "mean" over the dimensions of the image, or "sum".
+        threat_model: Ball that the generator's tanh fills.
+        generator: Keras model from [conditioning, z] to [-1, 1].
+        num_particles: Number of samples in an estimate, n.
+        latent_size: Number of dimensions of z.
+        entropy_reduction: "mean" or "sum" over the dimensions of the image.
 
     Reference: Shi, Sun and Zhu, A Spectral Approach to Gradient Estimation
     for Implicit Distributions, 2018.
@@ -42,7 +42,7 @@ class ImplicitStein(Latent):
         num_particles: int = 8,
         latent_size: int = 64,
         entropy_reduction: str | Reduction = "mean",
-    ):
+    ) -> None:
         arguments.integer_at_least(2, num_particles=num_particles)
         self.threat_model = threat_model
         self.generator = generator
@@ -52,7 +52,7 @@ class ImplicitStein(Latent):
         self.entropy_reduction = reductions.get(entropy_reduction)
 
     def describe(self) -> list[str]:
-        """Returns the estimator with its samples, and the reduction."""
+        """Returns the estimator, its number of samples and the reduction."""
         return [f"stein({self.num_particles})", *super().describe()]
 
     def noise(

@@ -11,15 +11,22 @@ import inspect
 from typing import Any
 
 from adt_tf.checks import arguments
+from adt_tf.distributions import entropies
 from adt_tf.distributions.base import NetworkFamily
+from adt_tf.distributions.entropies import Entropy, Perturbation
 from adt_tf.distributions.tanh_gaussian import TanhGaussian
 from adt_tf.distributions.tanh_low_rank import TanhLowRank
 from adt_tf.distributions.tanh_mixture import TanhMixture
 from adt_tf.threat_models import ThreatModel
 
-# What each name stands for, and the argument that a number after it sets.
+#: The family of ADT-EXP.
+DEFAULT = "gaussian"
+#: The entropy of Eq. 11, which every family has.
+DEFAULT_ENTROPY = Perturbation.name
+
+# The class of each name, and the argument that a number after it sets.
 _FAMILIES: dict[str, tuple[Any, str | None]] = {
-    "gaussian": (TanhGaussian, None),
+    DEFAULT: (TanhGaussian, None),
     "mixture": (TanhMixture, "num_components"),
     "low-rank": (TanhLowRank, "rank"),
 }
@@ -39,17 +46,28 @@ def split(family: str) -> tuple[str, int | None]:
     return str(family), None
 
 
+def suffix(family: str) -> str:
+    """Returns the end of an attack's name: its family, if not the default.
+
+    Example:
+
+    >>> suffix("mixture-5"), suffix("gaussian")
+    (' (mixture-5)', '')
+    """
+    return "" if family == DEFAULT else f" ({family})"
+
+
 def named(
     family: str, threat_model: ThreatModel, **settings: Any
 ) -> NetworkFamily:
     """Returns the explicit family of a name.
 
     Args:
-        family: "gaussian", "mixture" or "low-rank"; the last two with a
-            number of components or directions if you like.
-        threat_model: The ball that is filled.
-        **settings: `entropy_reduction`; and `entropy`, which only "gaussian"
-            can have in another form than "perturbation".
+        family: "gaussian", "mixture" or "low-rank"; the last two optionally
+            with a number of components or directions.
+        threat_model: Ball that the distribution fills.
+        **settings: `entropy_reduction`, "mean" or "sum"; and `entropy`, which
+            only "gaussian" has in another form than "perturbation".
 
     Example:
 
@@ -61,17 +79,22 @@ def named(
     kind, counted = _FAMILIES.get(name, (None, None))
     if kind is None or (number is not None and counted is None):
         raise arguments.error(
-            f"be one of {', '.join(map(repr, _FAMILIES))}, the last two with "
-            "a number if you like, as in 'mixture-5'",
+            f"be one of {', '.join(map(repr, _FAMILIES))}, the last two "
+            "optionally with a number, as in 'mixture-5'",
             family=family,
         )
     if number is not None:
         settings[counted] = number
     if "entropy" not in inspect.signature(kind).parameters:
-        entropy = settings.pop("entropy", "perturbation")
-        if entropy != "perturbation":
-            raise arguments.error(
-                f"be 'perturbation' where the family is {family!r}",
-                entropy=entropy,
-            )
+        require_default_entropy(family, settings.pop("entropy", None))
     return kind(threat_model, **settings)
+
+
+def require_default_entropy(family: str, entropy: str | Entropy | None) -> None:
+    """Raises `ValueError` if a family does not have this entropy."""
+    if entropy is None or isinstance(entropies.get(entropy), Perturbation):
+        return
+    raise arguments.error(
+        f"be {DEFAULT_ENTROPY!r} where the family is {family!r}",
+        entropy=entropy,
+    )

@@ -1,4 +1,4 @@
-"""How the entropy of a sample is reduced over its dimensions."""
+"""Reductions of a sample's entropy over its dimensions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Reduction:
 
     Attributes:
         name: "mean" or "sum".
-        function: Reduces the terms of the dimensions.
-        of_total: Makes the same of their sum and of their number.
+        function: Function that reduces the terms of the dimensions.
+        of_total: Function of the terms' sum and number with the same result.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Reduction:
         return self.function(values, **arguments)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the name, which says it all."""
+        """Returns the name."""
         return {"name": self.name}
 
     @classmethod
@@ -39,7 +39,7 @@ class Reduction:
         return get(config["name"])
 
     def describe(self) -> list[str]:
-        """Returns what reports say of it: nothing of the default."""
+        """Returns the words for reports; the default has none."""
         return [] if self is MEAN else [f"entropy_reduction={self.name}"]
 
 
@@ -49,7 +49,7 @@ _REDUCTIONS = {reduction.name: reduction for reduction in (MEAN, SUM)}
 
 
 def get(entropy_reduction: str | Reduction) -> Reduction:
-    """Returns the reduction of that name, "mean" or "sum"."""
+    """Returns the reduction of a name, "mean" or "sum"."""
     if isinstance(entropy_reduction, Reduction):
         return entropy_reduction
     name = arguments.one_of(_REDUCTIONS, entropy_reduction=entropy_reduction)

@@ -1,6 +1,6 @@
-"""The score of a distribution from samples of it alone: Stein's way.
+"""Stein's estimate of a distribution's score from samples alone.
 
-    score = stein.score(samples)        # [..., n, d], about grad log p
+    score = stein.score(samples)        # [..., n, d], estimates grad log p
     entropy = stein.entropy(samples)    # [...], with the right gradient
 
 Reference: Shi, Sun and Zhu, A Spectral Approach to Gradient Estimation for
@@ -13,10 +13,11 @@ import math
 
 import tensorflow as tf
 
-# Eigenvalues that make up this share of the kernel's trace are kept; others are
-# noise, divided by little. On 400 samples of Gaussians of 1, 2 and 5 dimensions
-# the mean squared error was 8, 7 and 6 % of the score's square with 0.95, 10, 7
-# and 10 % with 0.99, and 12, 7 and 5 % with 0.9.
+# The largest eigenvalues, up to this share of the kernel's trace, are kept; the
+# others are noise that a small divisor would amplify. On 400 samples of
+# Gaussians of 1, 2 and 5 dimensions the mean squared error was 8, 7 and 6 % of
+# the score's square with 0.95, 10, 7 and 10 % with 0.99, and 12, 7 and 5 % with
+# 0.9.
 _KEPT = 0.95
 
 
@@ -25,24 +26,24 @@ def score(samples: tf.Tensor) -> tf.Tensor:
 
     The score has an expansion in the eigenfunctions psi_j of a kernel under
     p, whose coefficients are -E[grad psi_j] by Stein's identity. Nystroem's
-    method takes the eigenfunctions from the kernel's Gram matrix
+    method approximates the eigenfunctions by the kernel's Gram matrix
     K = U diag(l) U^T of the samples, psi_j(x_i) = sqrt(n) U_ij, so that
 
         score = -U_J diag(1 / l_J) U_J^T G,   G_m = sum_i grad_i k(x_i, x_m),
 
-    with the J largest eigenvalues. The kernel is Gaussian, and its squared
-    width the median of the squared distances.
+    with the J largest eigenvalues. The kernel is Gaussian; its squared width is
+    the median of the squared distances.
 
     Args:
         samples: Independent samples [..., n, d], two or more.
 
     Returns:
-        The estimate at each of them [..., n, d].
+        The estimate at each sample [..., n, d].
     """
     count = samples.shape[-2]
     squared = _squared_distances(samples)
     width = _median_of_pairs(squared)[..., tf.newaxis, tf.newaxis]
-    # Samples that are one and the same have no width.
+    # Identical samples have a width of 0.
     width = tf.maximum(width, 1e-12)
     gram = tf.exp(-0.5 * squared / width)
     # G_m = -1/w sum_i K_im (x_i - x_m)
@@ -63,17 +64,17 @@ def entropy(samples: tf.Tensor) -> tf.Tensor:
 
         grad H = -E[grad x . score(x)]
 
-    The score gives a gradient and no value. The value is Kozachenko and
-    Leonenko's, of the distance to the nearest neighbour,
+    The score gives a gradient, but no value. The value is Kozachenko and
+    Leonenko's estimate from the distances to the nearest neighbours,
 
         psi(n) - psi(1) + log V_d + d / n sum_i log |x_i - x_nearest|,
 
     where V_d is the volume of the unit ball. In many dimensions it is biased
-    for few samples, but it tells a narrow from a wide distribution.
+    for few samples, but it distinguishes narrow from wide distributions.
 
     Args:
-        samples: Independent samples [..., n, d], functions of what is
-            differentiated.
+        samples: Independent samples [..., n, d], differentiable functions of
+            the parameters.
 
     Returns:
         The entropies [...], in nats.
@@ -103,7 +104,7 @@ def _squared_distances(samples: tf.Tensor) -> tf.Tensor:
 
 
 def _median_of_pairs(squared: tf.Tensor) -> tf.Tensor:
-    """The median over the pairs of different samples."""
+    """Returns the median over the pairs of different samples."""
     count = squared.shape[-1]
     pairs = count * (count - 1)
     shape = tf.concat([tf.shape(squared)[:-2], [count * count]], axis=0)

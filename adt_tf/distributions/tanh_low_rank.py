@@ -1,4 +1,4 @@
-"""A squashed Gaussian whose pixels move together, along a few directions."""
+"""A squashed Gaussian whose pixels vary together along a few directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adt_tf import seeds
 from adt_tf.checks import arguments
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.distributions.squashed import Squashed, normal_noise
+from adt_tf.distributions.squashed import Squashed
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
@@ -24,26 +24,26 @@ class TanhLowRank(Squashed):
         u = mu + sigma r + sum_j f_j z_j,   r ~ N(0, I_d),  z ~ N(0, I_R)
         covariance = diag(sigma^2) + F F^T,  F = [f_1 ... f_R]
 
-    An independent Gaussian for each pixel knows no shapes: its samples differ
-    by white noise. Here they also differ along R directions in the image. By
-    the matrix determinant lemma,
+    Samples of an independent Gaussian for each pixel differ by white noise.
+    Here they also differ along R directions of the image. By the matrix
+    determinant lemma,
 
         log det covariance = 2 sum log sigma
                              + log det(I_R + F^T diag(sigma^-2) F),
 
-    with a determinant of R rows only. The entropy of a sample is
+    which needs a determinant of R rows only. The entropy of a sample is
 
-        |r|^2 / 2 + d log(2 pi) / 2 + log det covariance / 2 + log det squash:
+        |r|^2 / 2 + d log(2 pi) / 2 + log det covariance / 2 + log det squash.
 
-    |r|^2 has the mean of the Mahalanobis distance of u, namely d, and no
-    gradient, where that distance has one of mean zero, which is mere noise.
-    With F = 0 it is a `TanhGaussian`. Directions start at N(0, 0.1^2), since
-    F = 0 is a saddle point.
+    Here |r|^2 stands for the squared Mahalanobis distance of u. It has the same
+    mean, d, and no gradient; the gradient of that distance has mean zero and
+    would only add noise. With F = 0 it is a `TanhGaussian`. Directions start at
+    N(0, 0.1^2), since F = 0 is a saddle point.
 
     Args:
-        threat_model: The ball that is filled.
+        threat_model: Ball that the distribution fills.
         rank: Number of directions, R.
-        entropy_reduction: "mean" over the dimensions, or "sum".
+        entropy_reduction: "mean" or "sum" over the dimensions.
 
     Example:
 
@@ -60,7 +60,7 @@ class TanhLowRank(Squashed):
         *,
         rank: int = 4,
         entropy_reduction: str | Reduction = "mean",
-    ):
+    ) -> None:
         arguments.integer_at_least(1, rank=rank)
         self.threat_model = threat_model
         self.rank = rank
@@ -68,7 +68,7 @@ class TanhLowRank(Squashed):
 
     @property
     def num_maps(self) -> int:
-        """The number of maps like an image that the parameters hold."""
+        """Number of parameters for each pixel value."""
         return 2 + self.rank
 
     def describe(self) -> list[str]:
@@ -90,21 +90,13 @@ class TanhLowRank(Squashed):
     def from_network(
         self, x: tf.Tensor, outputs: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Takes the channels as mu, rho and then the directions."""
+        """Splits the channels into mu, rho and the directions."""
         mu, rho, *factors = tf.split(outputs, self.num_maps, axis=-1)
         return {"mu": mu, "rho": rho, "factors": tf.stack(factors, axis=1)}
 
-    def noise(
-        self,
-        x: tf.Tensor,
-        num_samples: int,
-        seed: tf.Tensor,
-        *,
-        piece: tuple[tf.Tensor, int] | None = None,
-    ) -> tf.Tensor:
-        """Draws [batch, k, d + R]: r, and then z."""
-        size = math.prod(x.shape[1:]) + self.rank
-        return normal_noise(x, num_samples, seed, size=size, piece=piece)
+    def _noise_size(self, x: tf.Tensor) -> int:
+        """Returns d + R, for r and then z."""
+        return math.prod(x.shape[1:]) + self.rank
 
     def sample(
         self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
@@ -145,8 +137,10 @@ class TanhLowRank(Squashed):
             ),
         )
 
-    def _vectors(self, x, params):
-        """Mean and deviation [batch, d], and directions [batch, R, d]."""
+    def _vectors(
+        self, x: tf.Tensor, params: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns mean and deviation [batch, d], directions [batch, R, d]."""
         size = math.prod(x.shape[1:])
         mu, rho = (
             tf.reshape(params[name], [-1, size]) for name in ("mu", "rho")

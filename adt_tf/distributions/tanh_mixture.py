@@ -1,4 +1,4 @@
-"""A mixture of squashed Gaussians: several ways to fool, for each image."""
+"""A mixture of squashed Gaussians: several modes for each image."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from adt_tf import seeds
 from adt_tf.checks import arguments
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
-from adt_tf.distributions.squashed import Squashed, normal_noise
+from adt_tf.distributions.squashed import Fused
 from adt_tf.threat_models import ThreatModel
 
 tfd = tfp.distributions
 
 
-class TanhMixture(Squashed):
+class TanhMixture(Fused):
     """A mixture of C diagonal Gaussians squashed into the ball.
 
         p(u) = 1 / C sum_c N(u; mu_c, sigma_c^2),  delta = squash(u)
 
-    The components have equal weights. A sample is a differentiable function
-    of its component's mu and sigma, but not of the weights, and an ascent
-    that knows no gradient of them cannot move them. The entropy of a sample
-    is minus its log-density under the whole mixture: components that lie on
-    each other have less of it than components apart. They start apart, at
+    The components have equal weights: a sample is a differentiable function of
+    its component's mu and sigma, but not of the weights, so an ascent could not
+    change them. The entropy of a sample is minus its log-density under the
+    whole mixture, which is lower where components overlap. They start at
 
         mu_c = spread (r_c - mean of r over the components),  r ~ N(0, I),
 
-    so that one component alone starts at 0 and is a `TanhGaussian`.
+    so that a single component starts at 0 and is a `TanhGaussian`.
 
     Args:
-        threat_model: The ball that is filled.
+        threat_model: Ball that the distribution fills.
         num_components: Number of Gaussians, C.
-        spread: Deviation of the starts of the means.
-        entropy_reduction: "mean" over the dimensions, or "sum".
+        spread: Standard deviation of the initial means.
+        entropy_reduction: "mean" or "sum" over the dimensions.
 
     Reference: Ruan et al., Towards Viewpoint-Invariant Visual Recognition via
     Adversarial Training, 2023, for a mixture in the place of one Gaussian.
@@ -57,21 +56,18 @@ class TanhMixture(Squashed):
         num_components: int = 3,
         spread: float = 0.5,
         entropy_reduction: str | Reduction = "mean",
-    ):
+    ) -> None:
         arguments.integer_at_least(1, num_components=num_components)
         arguments.number_at_least(0, spread=spread)
         self.threat_model = threat_model
         self.num_components = num_components
         self.spread = spread
         self.entropy_reduction = reductions.get(entropy_reduction)
-        # As in `TanhGaussian`: many elementwise operations become one.
-        self._fused = tf.function(
-            self._sample, jit_compile=True, autograph=False
-        )
+        super().__init__()
 
     @property
     def num_maps(self) -> int:
-        """The number of maps like an image that the parameters hold."""
+        """Number of parameters for each pixel value."""
         return 2 * self.num_components
 
     def describe(self) -> list[str]:
@@ -79,7 +75,7 @@ class TanhMixture(Squashed):
         return [f"num_components={self.num_components}", *super().describe()]
 
     def init(self, x: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns means that are apart, and rho = 0, that is sigma = 0.693."""
+        """Returns separate means, and rho = 0, which is sigma = 0.693."""
         shape = [self.num_components, *x.shape[1:]]
         start = seeds.per_example(
             lambda s: tf.random.stateless_normal(shape, s), x, seed
@@ -91,37 +87,22 @@ class TanhMixture(Squashed):
     def from_network(
         self, x: tf.Tensor, outputs: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Takes the channels as the means, then the rho, of the components."""
+        """Splits the channels into the components' means and their rho."""
         maps = tf.stack(tf.split(outputs, self.num_maps, axis=-1), axis=1)
         mu, rho = tf.split(maps, 2, axis=1)
         return {"mu": mu, "rho": rho}
 
-    def noise(
-        self,
-        x: tf.Tensor,
-        num_samples: int,
-        seed: tf.Tensor,
-        *,
-        piece: tuple[tf.Tensor, int] | None = None,
-    ) -> tf.Tensor:
-        """Draws [batch, k, d + 1]: r, and a number that says which component.
+    def _noise_size(self, x: tf.Tensor) -> int:
+        """Returns d + 1, for r and a number that selects the component."""
+        return math.prod(x.shape[1:]) + 1
 
-        The samples are independent of each other.
-        """
-        size = math.prod(x.shape[1:]) + 1
-        return normal_noise(x, num_samples, seed, size=size, piece=piece)
-
-    def sample(
-        self, x: tf.Tensor, params: dict[str, tf.Tensor], noise: tf.Tensor
+    def _sample(
+        self, x: tf.Tensor, mu: tf.Tensor, rho: tf.Tensor, noise: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns images [batch, k, ...] and their entropy [batch, k]."""
-        return self._fused(x, params["mu"], params["rho"], noise)
-
-    def _sample(self, x, mu, rho, noise):
         sigma = tf.nn.softplus(rho)
         num_samples = noise.shape[1]
         r = tf.reshape(noise[..., :-1], [-1, num_samples, *x.shape[1:]])
-        # The standard normal's distribution function makes it uniform.
+        # The normal distribution function makes the last number uniform.
         uniform = 0.5 + 0.5 * tf.math.erf(noise[..., -1] / math.sqrt(2.0))
         component = tf.minimum(
             tf.cast(uniform * self.num_components, tf.int32),

@@ -1,15 +1,15 @@
-"""What the classifier's weights descend: outer losses.
+"""Outer losses: the functions that the classifier's weights descend.
 
 A loss is a function (classifier, x, x_adv, y, training) -> RobustLoss, where
 x_adv [batch, samples, ...] comes from the attack. A loss with parameters is
-the result of a function of them:
+the result of a function call:
 
     AdversarialTrainer(classifier, attack, losses.cross_entropy)
     AdversarialTrainer(classifier, attack, losses.trades(beta=6.0))
 
 Parts: `cross_entropy`, `smoothed_cross_entropy(label_smoothing)`,
-`trades(beta)`, `mart(beta)`, `alp(weight)`. `get` makes such a loss of one of
-Keras. Around any of them: `smoothed(loss, label_smoothing)` and
+`trades(beta)`, `mart(beta)`, `alp(weight)`. `get` converts a loss of Keras.
+Wrappers of any loss: `smoothed(loss, label_smoothing)` and
 `weighted(loss, temperature)`.
 """
 

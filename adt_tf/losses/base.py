@@ -1,4 +1,4 @@
-"""The interface of an outer loss, and losses of Keras behind it."""
+"""The interface of an outer loss, and the conversion of Keras losses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from adt_tf.checks import arguments
 
 
 class RobustLoss(NamedTuple):
-    """The outcome of a loss.
+    """The result of a loss.
 
     Attributes:
-        value: Loss per example [batch].
-        adversarial_logits: [batch, samples, classes].
-        clean_logits: [batch, classes], or None where the clean images were
-            not run.
+        value: Loss of each example [batch].
+        adversarial_logits: Logits [batch, samples, classes].
+        clean_logits: Logits [batch, classes], or None if the loss does not run
+            the clean images.
         sample_values: Loss of each sample [batch, samples], whose mean is
-            `value`; None where it has no such parts.
+            `value`; None if the loss is not a mean over samples.
     """
 
     value: tf.Tensor
@@ -34,11 +34,58 @@ class RobustLoss(NamedTuple):
 Loss = Callable[..., RobustLoss]
 
 
-def get(loss: Any) -> Loss:
-    """Returns an outer loss as is, or makes one of a loss of Keras.
+class Inputs(NamedTuple):
+    """The arguments of a loss.
+
+    Attributes:
+        classifier: Model from images to logits.
+        x: Clean images [batch, ...].
+        x_adv: Adversarial images [batch, samples, ...].
+        y: Classes [batch], or shares [batch, classes].
+        training: Mode of the classifier.
+    """
+
+    classifier: Any
+    x: tf.Tensor
+    x_adv: tf.Tensor
+    y: tf.Tensor
+    training: bool
+
+    def logits(self, images: tf.Tensor) -> tf.Tensor:
+        """Runs the classifier on images [batch, samples, ...]."""
+        return objectives.logits_of(
+            self.classifier, images, training=self.training
+        )
+
+
+def of_inputs(function: Callable[[Inputs], RobustLoss], name: str) -> Loss:
+    """Returns a function of `Inputs` as a loss.
 
     Args:
-        loss: A function (classifier, x, x_adv, y, training) that returns a
+        function: Function that computes the loss.
+        name: Name in reports.
+    """
+
+    def loss(
+        classifier: Any,
+        x: tf.Tensor,
+        x_adv: tf.Tensor,
+        y: tf.Tensor,
+        *,
+        training: bool,
+    ) -> RobustLoss:
+        return function(Inputs(classifier, x, x_adv, y, training))
+
+    # The repr of a function shows its qualified name.
+    loss.__name__ = loss.__qualname__ = name
+    return loss
+
+
+def get(loss: Any) -> Loss:
+    """Returns an outer loss as is, or converts a loss of Keras.
+
+    Args:
+        loss: Function (classifier, x, x_adv, y, training) that returns a
             `RobustLoss` or a tensor of values, [batch] or a scalar; or a loss
             of Keras that takes logits, or a function (y_true, y_pred).
     """
@@ -51,9 +98,9 @@ def get(loss: Any) -> Loss:
             loss=loss,
         )
     parameters = inspect.signature(loss).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty]
-    if len(needed) == 2 and all(
-        p.kind is p.POSITIONAL_OR_KEYWORD for p in needed
+    required = [p for p in parameters if p.default is p.empty]
+    if len(required) == 2 and all(
+        p.kind is p.POSITIONAL_OR_KEYWORD for p in required
     ):
         return of_keras(loss)
     return loss
@@ -61,11 +108,11 @@ def get(loss: Any) -> Loss:
 
 @configs.recorded
 def of_keras(loss: Any) -> Loss:
-    """Makes an outer loss of a loss of Keras, on the adversarial images.
+    """Applies a loss of Keras to the adversarial images.
 
-    Labels have the form that they have in the data, as in Keras, except that
-    losses on one-hot labels get them also where the data hold classes. A
-    binary loss gets the one logit z of [0, z].
+    Labels keep the form of the data, as in Keras, but losses of one-hot labels
+    receive one-hot labels also if the data hold classes. A binary loss receives
+    the logit z of [0, z].
 
     Args:
         loss: A `keras.losses.Loss`, or a function (y_true, y_pred) that
@@ -80,9 +127,9 @@ def of_keras(loss: Any) -> Loss:
         )
     values_of = loss.call if isinstance(loss, keras.losses.Loss) else loss
 
-    def robust(classifier, x, x_adv, y, *, training):
-        del x
-        logits = objectives.logits_of(classifier, x_adv, training=training)
+    def robust(inputs: Inputs) -> RobustLoss:
+        x_adv, y = inputs.x_adv, inputs.y
+        logits = inputs.logits(x_adv)
         rows = tf.reshape(logits, [-1, logits.shape[-1]])
         labels = tf.repeat(y, tf.shape(logits)[1], axis=0)
         if isinstance(loss, _BINARY) and logits.shape[-1] == 2:
@@ -105,7 +152,7 @@ def of_keras(loss: Any) -> Loss:
         return RobustLoss(values, logits, sample_values=samples)
 
     name = getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
-    return named(robust, name)
+    return of_inputs(robust, name)
 
 
 _BINARY = (
@@ -122,11 +169,12 @@ _CLASSES = keras.losses.SparseCategoricalCrossentropy
 def as_robust_loss(
     outcome: Any, classifier: Any, x_adv: tf.Tensor
 ) -> RobustLoss:
-    """Returns what a loss gave, with logits where it gave values alone.
+    """Converts the result of a loss function to a `RobustLoss`.
 
     Args:
-        outcome: A `RobustLoss`; or values [batch], [batch, samples], or one.
-        classifier: Runs on the images once more where there are no logits.
+        outcome: A `RobustLoss`; or values [batch] or [batch, samples], or a
+            scalar.
+        classifier: Classifier that computes the logits if there are none.
         x_adv: Images [batch, samples, ...].
     """
     if isinstance(outcome, RobustLoss):
@@ -139,21 +187,14 @@ def as_robust_loss(
 
 
 def _per_example(values: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
-    """Returns values [batch]; one value is that of every example."""
+    """Returns values [batch]; a scalar counts for every example."""
     size = x_adv.shape[0]
     if values.shape.rank == 0:
         return tf.fill(tf.shape(x_adv)[:1], values)
     if values.shape.rank != 1 or not values.shape.is_compatible_with([size]):
         raise ValueError(
             "A loss must return one value for each example, shape (batch,), or "
-            f"one in all. Received: shape={tuple(values.shape)} for {size} "
+            f"a scalar. Received: shape={tuple(values.shape)} for {size} "
             "examples"
         )
     return values
-
-
-def named(loss: Loss, name: str) -> Loss:
-    """Returns a loss under a name that reports show."""
-    # The representation of a function shows its qualified name.
-    loss.__name__ = loss.__qualname__ = name
-    return loss

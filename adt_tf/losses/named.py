@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from adt_tf import checks, configs, objectives
 from adt_tf.checks import arguments
-from adt_tf.losses.base import Loss, RobustLoss, named
+from adt_tf.losses.base import Inputs, Loss, RobustLoss, of_inputs
 
 
 def cross_entropy(
@@ -19,7 +19,7 @@ def cross_entropy(
     *,
     training: bool,
 ) -> RobustLoss:
-    """Cross-entropy of the adversarial images, averaged over samples."""
+    """Cross-entropy of the adversarial images, the mean over samples."""
     del x
     logits = objectives.logits_of(classifier, x_adv, training=training)
     values = objectives.cross_entropy_of(logits, y)
@@ -37,20 +37,19 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
 
     The true class keeps 1 - label_smoothing and the others share the rest, as
     in the code of feature scattering, which uses 0.5. (Keras' argument of the
-    same name gives the true class a part of the rest as well.)
+    same name gives a part of the rest to the true class as well.)
 
     Args:
-        label_smoothing: What the wrong classes share, in [0, 1).
+        label_smoothing: Total share of the wrong classes, in [0, 1).
 
     Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
     Feature Scattering-based Adversarial Training, 2019.
     """
     arguments.number_between(0, 1, "[)", label_smoothing=label_smoothing)
 
-    def loss(classifier, x, x_adv, y, *, training):
-        del x
-        logits = objectives.logits_of(classifier, x_adv, training=training)
-        labels = smoothed_labels(y, logits.shape[-1], label_smoothing)
+    def loss(inputs: Inputs) -> RobustLoss:
+        logits = inputs.logits(inputs.x_adv)
+        labels = smoothed_labels(inputs.y, logits.shape[-1], label_smoothing)
         values = tf.nn.softmax_cross_entropy_with_logits(
             labels=tf.broadcast_to(labels[:, tf.newaxis], tf.shape(logits)),
             logits=logits,
@@ -59,18 +58,18 @@ def smoothed_cross_entropy(label_smoothing: float) -> Loss:
             tf.reduce_mean(values, axis=1), logits, sample_values=values
         )
 
-    return named(loss, f"smoothed_cross_entropy({label_smoothing:g})")
+    return of_inputs(loss, f"smoothed_cross_entropy({label_smoothing:g})")
 
 
 @configs.recorded
 def trades(beta: float = 6.0) -> Loss:
-    """TRADES: accuracy on clean images, plus agreement with them nearby.
+    """TRADES: cross-entropy of clean images, plus agreement nearby.
 
         loss = CE(f(x), y) + beta * mean_samples KL(f(x) || f(x_adv))
 
-    The clean and the adversarial images are run apart, as in TRADES' code, so
+    The clean and the adversarial images run separately, as in TRADES' code, so
     that in training mode each batch is normalised by its own statistics. The
-    gradient goes through both. With beta = 0 it is standard training.
+    gradient flows through both. With beta = 0 it is standard training.
 
     Args:
         beta: Weight of the agreement; the paper uses 1 and 6.
@@ -80,31 +79,30 @@ def trades(beta: float = 6.0) -> Loss:
     """
     arguments.number_at_least(0, beta=beta)
 
-    def loss(classifier, x, x_adv, y, *, training):
-        clean = objectives.logits_of(
-            classifier, x[:, tf.newaxis], training=training
-        )
-        logits = objectives.logits_of(classifier, x_adv, training=training)
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        clean, logits = map(inputs.logits, (x[:, tf.newaxis], x_adv))
         kl = objectives.kl_divergence_of(clean, logits)
         natural = objectives.cross_entropy_of(clean, y)
         value = natural[:, 0] + beta * tf.reduce_mean(kl, axis=1)
         return RobustLoss(value, logits, clean[:, 0], natural + beta * kl)
 
-    return named(loss, f"trades(beta={beta:g})")
+    return of_inputs(loss, f"trades(beta={beta:g})")
 
 
 @configs.recorded
 def mart(beta: float = 5.0) -> Loss:
-    """MART: a boosted loss, and agreement weighted by what is misclassified.
+    """MART: boosted cross-entropy, plus agreement weighted by confidence.
 
         loss = mean_samples [ CE(z_adv, y) - log(1 - max_{c != y} q_c)
                               + beta * KL(p || q) * (1 - p_y) ]
 
-    with p the probabilities of the clean and q of the adversarial image. The
-    clean and the adversarial images are run apart, and the gradient goes
-    through both, the factor 1 - p_y included, as in the authors' code. That
-    code adds 1e-4 within the logarithm; here it is computed from the logits,
-    finite without. With beta = 0 it is the boosted cross-entropy alone.
+    where p are the probabilities of the clean and q those of the adversarial
+    image. The clean and the adversarial images run separately, and the gradient
+    flows through both, also through the factor 1 - p_y, as in the authors'
+    code. That code adds 1e-4 inside the logarithm; here it is computed from the
+    logits, which keeps it finite. With beta = 0 it is the boosted
+    cross-entropy alone.
 
     Args:
         beta: Weight of the agreement; 5 in the paper.
@@ -114,11 +112,9 @@ def mart(beta: float = 5.0) -> Loss:
     """
     arguments.number_at_least(0, beta=beta)
 
-    def loss(classifier, x, x_adv, y, *, training):
-        clean = objectives.logits_of(
-            classifier, x[:, tf.newaxis], training=training
-        )
-        logits = objectives.logits_of(classifier, x_adv, training=training)
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        clean, logits = map(inputs.logits, (x[:, tf.newaxis], x_adv))
         is_true = tf.one_hot(
             checks.classes_of(y)[:, tf.newaxis], logits.shape[-1], True, False
         )
@@ -139,33 +135,34 @@ def mart(beta: float = 5.0) -> Loss:
         value = tf.reduce_mean(values, axis=1)
         return RobustLoss(value, logits, clean[:, 0], values)
 
-    return named(loss, f"mart(beta={beta:g})")
+    return of_inputs(loss, f"mart(beta={beta:g})")
 
 
 @configs.recorded
 def alp(weight: float = 0.5) -> Loss:
-    """Adversarial logit pairing: like images, like logits.
+    """Adversarial logit pairing: similar logits for clean and attacked images.
 
         loss = (CE(z, y) + mean_samples CE(z_adv, y)) / 2
                + weight * mean_samples mean_c (z_c - z_adv_c)^2
 
-    The cross-entropy of both kinds of images counts half each and the square
+    The cross-entropy of both kinds of images counts half each, and the square
     is averaged over the classes, as in the authors' code, which takes means
-    over a minibatch of as many clean as adversarial images. As there, both go
+    over a minibatch of as many clean as adversarial images. As there, both run
     through the classifier together: in training mode the statistics of batch
-    normalisation are those of the mixture. The gradient goes through both.
+    normalisation are those of the mixture. The gradient flows through both.
 
     Args:
-        weight: Of the logit pairing; 0 is training on mixed minibatches. To
-            have the sum over the classes, multiply by their number.
+        weight: Weight of the logit pairing; 0 is training on mixed
+            minibatches. For the sum over the classes, multiply it by their
+            number.
 
     Reference: Kannan et al., Adversarial Logit Pairing, 2018.
     """
     arguments.number_at_least(0, weight=weight)
 
-    def loss(classifier, x, x_adv, y, *, training):
-        mixed = tf.concat([x[:, tf.newaxis], x_adv], axis=1)
-        mixed = objectives.logits_of(classifier, mixed, training=training)
+    def loss(inputs: Inputs) -> RobustLoss:
+        _, x, x_adv, y, _ = inputs
+        mixed = inputs.logits(tf.concat([x[:, tf.newaxis], x_adv], axis=1))
         clean, logits = mixed[:, :1], mixed[:, 1:]
         parts = objectives.cross_entropy_of(mixed, y)
         value = (parts[:, 0] + tf.reduce_mean(parts[:, 1:], axis=1)) / 2
@@ -175,13 +172,13 @@ def alp(weight: float = 0.5) -> Loss:
         samples += weight * tf.reduce_mean(squares, axis=2)
         return RobustLoss(value, logits, clean[:, 0], samples)
 
-    return named(loss, f"alp(weight={weight:g})")
+    return of_inputs(loss, f"alp(weight={weight:g})")
 
 
 def smoothed_labels(
     y: tf.Tensor, num_classes: int, label_smoothing: float
 ) -> tf.Tensor:
-    """Returns shares: the wrong classes share `label_smoothing`."""
+    """Returns shares in which the wrong classes have `label_smoothing`."""
     on, off = 1.0 - label_smoothing, label_smoothing / (num_classes - 1)
     if checks.is_soft(y):
         return on * y + off * (1.0 - y)

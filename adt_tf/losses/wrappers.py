@@ -1,4 +1,4 @@
-"""Losses around any other: smoothed labels, weights of the samples."""
+"""Wrappers of a loss: smoothed labels, weighted samples."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ import tensorflow as tf
 
 from adt_tf import checks, configs
 from adt_tf.checks import arguments
-from adt_tf.losses.base import Loss, get, named
+from adt_tf.losses.base import Inputs, Loss, RobustLoss, get, of_inputs
 from adt_tf.losses.named import smoothed_labels
 
 
 @configs.recorded
 def smoothed(loss: Any, label_smoothing: float) -> Loss:
-    """Gives any loss smoothed labels.
+    """Smooths the labels of any loss.
 
     The true class keeps 1 - label_smoothing and the others share the rest, as
     in `smoothed_cross_entropy`, which is `smoothed(cross_entropy, ...)`. Terms
-    without a label, such as a divergence, stay as they are. The attack climbs
-    with the labels of the data.
+    without a label, such as a divergence, do not change. The attack uses the
+    labels of the data.
 
     Args:
-        loss: An outer loss, as `get` takes it.
-        label_smoothing: What the wrong classes share, in [0, 1).
+        loss: Outer loss, as `get` accepts it.
+        label_smoothing: Total share of the wrong classes, in [0, 1).
     """
     arguments.number_between(0, 1, "[)", label_smoothing=label_smoothing)
     inner = get(loss)
 
-    def robust(classifier, x, x_adv, y, *, training):
+    def robust(inputs: Inputs) -> RobustLoss:
+        classifier, x, x_adv, y, training = inputs
         classes = checks.num_classes(classifier)
         if classes is None:
             outputs = classifier(x[:1], training=False)
@@ -36,25 +37,26 @@ def smoothed(loss: Any, label_smoothing: float) -> Loss:
         labels = smoothed_labels(y, classes, label_smoothing)
         return inner(classifier, x, x_adv, labels, training=training)
 
-    return named(robust, f"smoothed({_name(inner)}, {label_smoothing:g})")
+    return of_inputs(robust, f"smoothed({_name(inner)}, {label_smoothing:g})")
 
 
 @configs.recorded
 def weighted(loss: Any, temperature: float = 1.0) -> Loss:
-    """Gives the worse of an image's samples more weight in a loss.
+    """Gives samples with a higher loss more weight.
 
         loss = sum_k a_k l_k,   a = softmax(l / temperature)
 
     over the `outer_samples` of each image, with no gradient through a: theta
     descends temperature * log mean_k exp(l_k / temperature), which is the
-    worst mean over all weightings of the samples, less temperature times
-    their divergence from equal ones. As the temperature grows it becomes the
-    mean, towards 0 the maximum; of one sample it is the loss itself.
+    maximum over all weightings of the weighted mean, minus temperature times
+    the divergence of the weights from equal weights. It tends to the mean for a
+    high temperature and to the maximum for a low one; for one sample it is the
+    loss itself.
 
     Args:
-        loss: An outer loss, as `get` takes it, with a value for each sample:
-            every one of this module, or one of Keras.
-        temperature: Above 0, in the units of the loss.
+        loss: Outer loss, as `get` accepts it, with a value for each sample:
+            any loss of `adt_tf.losses`, or of Keras.
+        temperature: Temperature above 0, in the units of the loss.
 
     Reference: Robey et al., Adversarial Robustness with Semi-Infinite
     Constrained Learning, 2021 (DALE); Bui et al., A Unified Wasserstein
@@ -63,8 +65,9 @@ def weighted(loss: Any, temperature: float = 1.0) -> Loss:
     arguments.number_above(0, temperature=temperature)
     inner = get(loss)
 
-    def robust(classifier, x, x_adv, y, *, training):
-        outcome = inner(classifier, x, x_adv, y, training=training)
+    def robust(inputs: Inputs) -> RobustLoss:
+        *images, training = inputs
+        outcome = inner(*images, training=training)
         values = getattr(outcome, "sample_values", None)
         if values is None:
             raise arguments.error(
@@ -75,7 +78,7 @@ def weighted(loss: Any, temperature: float = 1.0) -> Loss:
         value = tf.reduce_sum(shares * values, axis=1)
         return outcome._replace(value=value)
 
-    return named(robust, f"weighted({_name(inner)}, {temperature:g})")
+    return of_inputs(robust, f"weighted({_name(inner)}, {temperature:g})")
 
 
 def _name(loss: Loss) -> str:

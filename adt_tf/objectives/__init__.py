@@ -1,14 +1,14 @@
-"""What an attack climbs: per-example values of adversarial images.
+"""Objectives: the functions of adversarial images that attacks climb.
 
     value = cross_entropy(classifier, x, y, seed=seed)
     values, logits = value(x_adv)        # [batch, k], [batch, k, classes]
 
-`Objective` is the interface, the same for every ascent; `get` makes an
-objective of a function, and `of_logits` of a function of logits. Parts:
+`Objective` is the interface, the same for every ascent; `get` turns a function
+into an objective, and `of_logits` a function of logits. Parts:
 `cross_entropy`, `targeted_cross_entropy`, `margin(confidence)`, `dlr`,
 `targeted_dlr`, `kl_from_clean`, `transport_distance`,
-`feature_similarity(targets)`, `pooled_feature_similarity(targets)`. The
-functions of logits that they are made of end in `_of`.
+`feature_similarity(targets)`, `pooled_feature_similarity(targets)`. The names
+of functions of logits end in `_of`.
 """
 
 from adt_tf.objectives.base import (

@@ -1,12 +1,12 @@
-"""The interface of an objective, and how functions become one.
+"""The interface of an objective, and objectives made from functions.
 
-An objective is called once with a batch, and gives the function to climb:
+An objective is called once with a batch, and returns the function to climb:
 
     value = objective(classifier, x, y, seed=seed)
     values, logits = value(x_adv)        # [batch, k], [batch, k, classes]
 
-What does not depend on x_adv (a target, the clean logits) is worked out once,
-in the first call. `get` makes an objective of a function of either kind:
+The first call computes everything that does not depend on x_adv, such as a
+target or the clean logits. `get` accepts functions of two kinds:
 
     def mine(classifier, x, y, *, seed): ...      # returns such a `value`
     def mine(logits, y): ...                      # [n, classes] -> [n]
@@ -31,13 +31,13 @@ Value = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 class Objective(Configured, abc.ABC):
-    """What an attack climbs: per-example values of adversarial images."""
+    """A function of adversarial images that an attack climbs."""
 
-    #: What reports call it.
+    #: Name in reports.
     name: str
 
     #: Whether the value of an example depends on others in its batch. If not,
-    #: parts of a batch may be attacked apart.
+    #: parts of a batch can be attacked separately.
     couples_examples: bool = False
 
     @abc.abstractmethod
@@ -46,19 +46,19 @@ class Objective(Configured, abc.ABC):
     ) -> Value:
         """Returns the function to climb.
 
-        The logits that it gives beside the values are those by which an attack
-        knows the strongest image it has met.
+        It returns values and logits; the attack uses the logits to find the
+        strongest image.
 
         Args:
-            classifier: A function from images to logits.
+            classifier: Function from images to logits.
             x: Clean images [batch, ...].
-            y: Labels [batch], or shares [batch, classes] where a trainer
-                is given one-hot or soft labels.
-            seed: The seed of all that is drawn.
+            y: Labels [batch], or shares [batch, classes] if a trainer has
+                one-hot or soft labels.
+            seed: Seed of the objective's noise.
         """
 
     def check(self, classifier: Any) -> None:
-        """Raises `ValueError` where such a classifier cannot be attacked."""
+        """Raises `ValueError` if the objective cannot use the classifier."""
         del classifier
 
 
@@ -78,31 +78,33 @@ class FunctionObjective(Objective):
 
     @property
     def couples_examples(self) -> bool:
-        """What the function says, or one that it is a partial of."""
+        """The attribute of the function, without its partial arguments."""
         return getattr(self._innermost, "couples_examples", False)
 
     @property
-    def _innermost(self):
+    def _innermost(self) -> Callable[..., Any]:
         function = self.function
         while isinstance(function, functools.partial):
             function = function.func
         return function
 
-    def __call__(self, classifier, x, y, *, seed):
+    def __call__(
+        self, classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
+    ) -> Value:
         """Calls the function."""
         return self.function(classifier, x, y, seed=seed)
 
-    def check(self, classifier):
-        """Asks the function, where it has something to say."""
+    def check(self, classifier: Any) -> None:
+        """Runs the function's own `check`, if it has one."""
         check = getattr(self._innermost, "check", None)
         if check is not None:
             check(classifier)
 
 
 class LogitObjective(Objective):
-    """An objective that sees the logits only.
+    """An objective that depends on the logits only.
 
-    Subclasses define `of`, for one image a row; samples are folded into rows.
+    Subclasses define `of`, for logits with one image in each row.
     """
 
     @abc.abstractmethod
@@ -111,18 +113,25 @@ class LogitObjective(Objective):
     ) -> tf.Tensor:
         """Returns values [n] of logits [n, classes] and labels.
 
-        Labels are classes [n] or, where a trainer is given one-hot or soft
-        ones, shares [n, classes].
-
-        A targeted objective takes the target classes [n] as well.
+        Labels are classes [n] or, if a trainer has one-hot or soft labels,
+        shares [n, classes]. A targeted objective also takes the target classes
+        [n].
         """
 
-    def __call__(self, classifier, x, y, *, seed, target=None):
-        """Returns the function to climb; `target` are classes to move to."""
+    def __call__(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        *,
+        seed: tf.Tensor,
+        target: tf.Tensor | None = None,
+    ) -> Value:
+        """Returns the function to climb; `target` holds target classes."""
         del x, seed
         labels = [y] if target is None else [y, target]
 
-        def values(logits):
+        def values(logits: tf.Tensor) -> tf.Tensor:
             shape = tf.shape(logits)
             rows = tf.reshape(logits, [-1, logits.shape[-1]])
             repeated = [tf.repeat(label, shape[1], axis=0) for label in labels]
@@ -138,7 +147,9 @@ class OfLogits(LogitObjective):
     function: Callable[..., tf.Tensor]
     name: str
 
-    def of(self, logits, y, *target):
+    def of(
+        self, logits: tf.Tensor, y: tf.Tensor, *target: tf.Tensor
+    ) -> tf.Tensor:
         """Calls the function."""
         return self.function(logits, y, *target)
 
@@ -146,12 +157,12 @@ class OfLogits(LogitObjective):
 def of_logits(
     function: Callable[..., tf.Tensor], *, name: str | None = None
 ) -> OfLogits:
-    """Makes an objective of a function of logits.
+    """Turns a function of logits into an objective.
 
     Args:
-        function: From logits [n, classes] and labels [n], and for a targeted
-            objective target classes [n], to values [n].
-        name: What reports call it; by default the function's name.
+        function: Function from logits [n, classes] and labels [n], and for a
+            targeted objective target classes [n], to values [n].
+        name: Name in reports; by default the function's name.
 
     Example:
 
@@ -164,12 +175,12 @@ def of_logits(
 
 
 def get(objective: Objective | Callable[..., Any]) -> Objective:
-    """Returns an objective as is, or makes one of a function.
+    """Returns an objective as is, or turns a function into one.
 
     Args:
-        objective: An objective, or a function: of (classifier, x, y, *, seed),
-            known by its argument `seed`, or else of logits, as `of_logits`
-            takes it.
+        objective: An objective; or a function of (classifier, x, y, *, seed),
+            recognised by its argument `seed`; or a function of logits, as
+            `of_logits` takes it.
     """
     if isinstance(objective, Objective):
         return objective
@@ -186,9 +197,9 @@ def get(objective: Objective | Callable[..., Any]) -> Objective:
 
 
 def couples_examples(objective: Objective | Callable[..., Any]) -> bool:
-    """Says whether the value of an example depends on others in its batch.
+    """Returns whether an example's value depends on others in its batch.
 
-    A function of your own that does sets `function.couples_examples = True`.
+    For your own function, set `function.couples_examples = True`.
     """
     return get(objective).couples_examples
 
@@ -201,7 +212,7 @@ def logits_of(
     flat = tf.reshape(x, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
     flat = tf.ensure_shape(flat, [None, *x.shape[2:]])
 
-    def run(images):
+    def run(images: tf.Tensor) -> tf.Tensor:
         logits = twins.fast(classifier)(images, training=training)
         return checks.as_logits(logits, classifier)
 
@@ -219,14 +230,14 @@ def logits_of(
 def on_logits(
     classifier: Any, values: Callable[[tf.Tensor], tf.Tensor]
 ) -> Value:
-    """Returns the function to climb whose values depend on the logits alone.
+    """Returns a function to climb that depends on the logits alone.
 
     Args:
-        classifier: A function from images to logits.
-        values: From logits [batch, k, classes] to values [batch, k].
+        classifier: Function from images to logits.
+        values: Function from logits [batch, k, classes] to values [batch, k].
     """
 
-    def value(x_adv):
+    def value(x_adv: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         logits = logits_of(classifier, x_adv)
         return values(logits), logits
 

@@ -1,4 +1,4 @@
-"""The objective of FeaAttack: features like those of another class."""
+"""The objective of FeaAttack: similarity to features of another class."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import tensorflow as tf
 from adt_tf import checks, networks, seeds
 from adt_tf.configs import Configured
 from adt_tf.kernels import twins
-from adt_tf.objectives.base import Objective
+from adt_tf.objectives.base import Objective, Value
 
 
 @dataclasses.dataclass(frozen=True)
 class Features(Configured, abc.ABC):
-    """Which features of a classifier are compared.
+    """The features of a classifier that are compared.
 
     Attributes:
-        kind: What reports call the features.
-        suffix: What reports add to the name of an attack on them.
+        kind: Name of the features in reports.
+        suffix: End of the name of an attack on them.
     """
 
     kind: ClassVar[str]
@@ -32,7 +32,7 @@ class Features(Configured, abc.ABC):
         """Returns a function (images, training) -> (features, logits)."""
 
     def check(self, classifier: Any) -> None:
-        """Raises `ValueError` where the classifier has no such features."""
+        """Raises `ValueError` if the classifier has no such features."""
         self.extractor(classifier)
 
 
@@ -42,30 +42,32 @@ class FeatureMap(Features):
 
     kind = "feature"
 
-    def extractor(self, classifier):
-        """Finds the feature map of a functional Keras model."""
+    def extractor(self, classifier: Any) -> Any:
+        """Returns the feature map of a functional Keras model."""
         try:
             return networks.feature_extractor(classifier, with_outputs=True)
         except ValueError as error:
             raise ValueError(
-                "FeaAttack cannot find the classifier's feature map; with "
-                '`attacks.fea(..., features="logits")` it takes the logits in '
-                f"its place. {error}"
+                "FeaAttack cannot find the classifier's feature map; use "
+                '`attacks.fea(..., features="logits")` to compare logits '
+                f"instead. {error}"
             ) from error
 
 
 @dataclasses.dataclass(frozen=True)
 class PooledFeatureMap(FeatureMap):
-    """The mean of the feature map over its positions, as the released code."""
+    """The mean of the feature map over its positions, as in released code."""
 
     kind = "pooled_feature"
     suffix = " (pooled)"
 
-    def extractor(self, classifier):
-        """Finds the feature map, and pools it."""
+    def extractor(self, classifier: Any) -> Any:
+        """Returns the pooled feature map."""
         extract = super().extractor(classifier)
 
-        def both(images, training):
+        def both(
+            images: tf.Tensor, training: bool
+        ) -> tuple[tf.Tensor, tf.Tensor]:
             features, logits = twins.fast(extract)(images, training=training)
             features = tf.cast(features, tf.float32)
             positions = list(range(1, len(features.shape) - 1))
@@ -76,15 +78,17 @@ class PooledFeatureMap(FeatureMap):
 
 @dataclasses.dataclass(frozen=True)
 class Logits(Features):
-    """The logits, for a classifier that is no functional Keras model."""
+    """The logits, for a classifier that is not a functional Keras model."""
 
     kind = "logit"
     suffix = " (logits)"
 
-    def extractor(self, classifier):
-        """Takes the outputs for both."""
+    def extractor(self, classifier: Any) -> Any:
+        """Returns the logits, as features and as logits."""
 
-        def both(images, training):
+        def both(
+            images: tf.Tensor, training: bool
+        ) -> tuple[tf.Tensor, tf.Tensor]:
             logits = twins.fast(classifier)(images, training=training)
             logits = checks.as_logits(logits, classifier)
             return logits, logits
@@ -100,7 +104,7 @@ _FEATURES = {
 
 
 def get_features(features: str | Features) -> Features:
-    """Returns the features of that name: "map", "pooled" or "logits"."""
+    """Returns the features of a name: "map", "pooled" or "logits"."""
     if isinstance(features, Features):
         return features
     if features not in _FEATURES:
@@ -112,37 +116,39 @@ def get_features(features: str | Features) -> Features:
 
 
 class FeatureSimilarity(Objective):
-    """The cosine of the features of x_adv and of an image of another class.
+    """The cosine between the features of x_adv and of a target image.
 
         value = <h(x_adv), h(x')> / (|h(x_adv)| |h(x')|)
 
     h is the feature map before the global pooling, its mean over positions (the
-    form of the released code), or the logits. The target x' is drawn, for each
-    example, among the targets of other classes.
+    form of the released code), or the logits. The target x' of each example is
+    drawn from the targets of other classes.
 
     Args:
         targets: (images, labels) to draw from, such as the test set.
-        features: "map" or "pooled"; or "logits", for a classifier that is no
-            functional Keras model, so that its feature map cannot be had.
+        features: "map" or "pooled"; or "logits", for a classifier that is not
+            a functional Keras model, whose feature map is not accessible.
 
     Reference: Lin et al., a feature attack on feature scattering, 2019.
     """
 
     def __init__(
         self, targets: tuple[Any, Any], *, features: str | Features = "map"
-    ):
+    ) -> None:
         self.features = get_features(features)
         images, labels = checks.as_batch(*targets)
         self.targets = (images, checks.classes_of(labels))
         size = len(self.targets[1])
         self.name = f"{self.features.kind}_similarity({size} targets)"
 
-    def check(self, classifier):
-        """Raises where the classifier has no such features."""
+    def check(self, classifier: Any) -> None:
+        """Raises `ValueError` if the classifier has no such features."""
         self.features.check(classifier)
 
-    def __call__(self, classifier, x, y, *, seed):
-        """Draws the targets, and returns the likeness to them."""
+    def __call__(
+        self, classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
+    ) -> Value:
+        """Draws the targets, and returns the similarity to them."""
         both = self.features.extractor(classifier)
         images, labels = self.targets
         scores = seeds.per_example(
@@ -155,7 +161,7 @@ class FeatureSimilarity(Objective):
             _unit(both(tf.gather(images, index), training=False)[0])
         )
 
-        def value(x_adv):
+        def value(x_adv: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             shape = tf.shape(x_adv)
             flat = tf.reshape(x_adv, tf.concat([[-1], shape[2:]], axis=0))
             features, logits = twins.fast(both)(
@@ -177,7 +183,8 @@ feature_similarity = FeatureSimilarity
 def pooled_feature_similarity(targets: tuple[Any, Any]) -> FeatureSimilarity:
     """The cosine of the features after the global pooling.
 
-    The form of the paper's released code; the paper says before the pooling.
+    This is the form of the paper's released code; the paper takes the features
+    before the pooling.
 
     Args:
         targets: (images, labels) to draw from, such as the test set.

@@ -1,4 +1,4 @@
-"""Functions of logits: what losses and objectives are made of.
+"""Functions of logits, from which losses and objectives are built.
 
     cross_entropy_of(logits, y)
     margin_of(logits, y)
@@ -7,7 +7,7 @@
 
 Logits are [batch, classes], or [batch, k, classes] for k samples of each
 image; labels are classes [batch] or shares [batch, classes] in both cases.
-The cross-entropy takes shares as they are, the others the largest of them.
+The cross-entropy uses all shares, the other functions the largest one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Returns the cross-entropy of each image.
 
     Args:
-        logits: [batch, classes] or [batch, k, classes].
+        logits: Logits [batch, classes] or [batch, k, classes].
         y: Classes [batch], or shares [batch, classes].
     """
     y = tf.convert_to_tensor(y)
@@ -39,10 +39,10 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def margin_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """max_{c != y} z_c - z_y, above 0 where the prediction is wrong.
+    """Returns max_{c != y} z_c - z_y, positive if the prediction is wrong.
 
     Args:
-        logits: z [batch, classes] or [batch, k, classes].
+        logits: Logits z [batch, classes] or [batch, k, classes].
         y: Labels [batch].
     """
     is_true = tf.one_hot(_wide(y, logits), logits.shape[-1], True, False)
@@ -52,11 +52,11 @@ def margin_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def kl_divergence_of(clean_logits: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """KL(clean || adversarial) over the last axis; the other axes broadcast.
+    """Returns KL(clean || adversarial); all axes but the last broadcast.
 
         sum_c p_c (log p_c - log q_c),   p of `clean_logits`, q of `logits`
 
-    Logarithms of softmax stay finite where a probability underflows to 0.
+    The logarithms of softmax stay finite if a probability underflows to 0.
     """
     log_p = tf.nn.log_softmax(clean_logits)
     log_q = tf.nn.log_softmax(logits)
@@ -64,16 +64,16 @@ def kl_divergence_of(clean_logits: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def dlr_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """The difference of logits ratio, above 0 where the prediction is wrong.
+    """Returns the difference of logits ratio, positive if wrong.
 
         -(z_y - max_{c != y} z_c) / (z_(1) - z_(3)),   z_(1) >= z_(2) >= ...
 
-    It does not change when logits are scaled or shifted, so a classifier
-    cannot hide behind large ones. Two classes have no third logit: there it is
-    the plain margin, the numerator.
+    It does not change when logits are scaled or shifted, so large logits do not
+    mask it. Two classes have no third logit: for them it is the plain margin,
+    the numerator.
 
     Args:
-        logits: z [batch, classes] or [batch, k, classes].
+        logits: Logits z [batch, classes] or [batch, k, classes].
         y: Labels [batch].
 
     Reference: Croce and Hein, Reliable Evaluation of Adversarial Robustness
@@ -94,19 +94,19 @@ def dlr_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def targeted_dlr_of(
     logits: tf.Tensor, y: tf.Tensor, target: tf.Tensor
 ) -> tf.Tensor:
-    """The ratio towards one class, above 0 where it has passed the true one.
+    """Returns the ratio towards one class, positive if it beats the true one.
 
         -(z_y - z_target) / (z_(1) - (z_(3) + z_(4)) / 2)
 
-    With two or three classes there is no fourth logit: there it is the plain
-    margin, the numerator.
+    Two or three classes have no fourth logit: for them it is the plain margin,
+    the numerator.
 
     Args:
-        logits: z [batch, classes] or [batch, k, classes].
+        logits: Logits z [batch, classes] or [batch, k, classes].
         y: Labels [batch].
-        target: Classes to move to [batch].
+        target: Target classes [batch].
 
-    Reference: as for `dlr_of`.
+    Reference: See `dlr_of`.
 
     Example:
 
@@ -122,18 +122,18 @@ def targeted_dlr_of(
 
 
 def _wide(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Classes [batch] that broadcast over the samples of each image."""
+    """Reshapes classes [batch] to broadcast over the samples of an image."""
     y = checks.classes_of(tf.convert_to_tensor(y))
     return tf.reshape(y, [-1] + [1] * (len(logits.shape) - 2))
 
 
 def _logit_of(logits: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Picks one logit for each image."""
+    """Returns one logit for each image."""
     index = _wide(index, logits)
     is_picked = tf.one_hot(index, logits.shape[-1], True, False)
     return tf.reduce_sum(tf.where(is_picked, logits, 0.0), axis=-1)
 
 
 def _ratio(margin: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
-    # Logits that are all equal would give 0 / 0.
+    # Equal logits would give 0 / 0.
     return margin / tf.maximum(scale, 1e-12)

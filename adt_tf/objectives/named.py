@@ -36,12 +36,12 @@ targeted_dlr = of_logits(targeted_dlr_of, name="targeted_dlr")
 
 @dataclasses.dataclass(frozen=True)
 class Margin(LogitObjective):
-    """Carlini and Wagner's margin, climbed until it reaches `confidence`.
+    """Carlini and Wagner's margin, which is constant above `confidence`.
 
         value = -max(z_y - max_{c != y} z_c + confidence, 0)
 
     Args:
-        confidence: The margin of the wrong class at which the climb ends.
+        confidence: Margin of the wrong class at which the climb ends.
 
     Reference: Carlini and Wagner, Towards Evaluating the Robustness of
     Neural Networks, 2017; the paper uses a confidence of 50.
@@ -54,7 +54,9 @@ class Margin(LogitObjective):
         """The name and the confidence."""
         return f"margin({self.confidence:g})"
 
-    def of(self, logits, y):
+    def of(
+        self, logits: tf.Tensor, y: tf.Tensor, *target: tf.Tensor
+    ) -> tf.Tensor:
         """Returns the values [n]."""
         return -tf.nn.relu(self.confidence - margin_of(logits, y))
 
@@ -65,7 +67,7 @@ margin = Margin
 def targeted_cross_entropy(
     classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
 ) -> Value:
-    """Minus the loss of a class drawn uniformly among the wrong ones.
+    """Minus the cross-entropy of a random wrong class.
 
     Reference: Kurakin et al., Adversarial Machine Learning at Scale, 2017.
     """
@@ -85,13 +87,13 @@ def targeted_cross_entropy(
 def kl_from_clean(
     classifier: Any, x: tf.Tensor, y: tf.Tensor, *, seed: tf.Tensor
 ) -> Value:
-    """How far the predicted distribution is from that of the clean image.
+    """The divergence of the prediction from that of the clean image.
 
         value = sum_c p_c(x) (log p_c(x) - log p_c(x_adv))
 
     The direction is that of TRADES' code: the clean prediction is the target.
-    The value is least, with a gradient of zero, at x_adv = x: climb it from a
-    random start or with a distribution that has some width.
+    The value has its minimum, with zero gradient, at x_adv = x: climb it from a
+    random start or with a distribution of positive width.
 
     Reference: Zhang et al., Theoretically Principled Trade-off between
     Robustness and Accuracy, 2019.
@@ -110,27 +112,27 @@ def transport_distance(
     regularization: float = 0.01,
     num_iterations: int = 50,
 ) -> Value:
-    """The optimal-transport distance of the batch's logits from the clean ones.
+    """The optimal-transport distance between clean and attacked logits.
 
         value_i = sum_j P_ij (1 - cos(z(x_adv_i), z(x_j)))
 
     with the plan P of `adt_tf.kernels.transport`, one for each of the k
-    samples. The values of a batch add up to its distance, so each is of the
-    order of 1 / batch.
+    samples. The values of a batch sum to its distance, so each is of the order
+    of 1 / batch.
 
-    This is the one objective that couples the examples of a batch: an image
-    may move towards the logits of any other, so the result for one depends on
-    which others it is attacked with. The features are the logits, as in the
-    authors' code (the paper says feature space). Start at random, as they do:
-    at x_adv = x an image's distance from itself has no gradient.
+    This is the only objective that couples the examples of a batch: an image
+    may move towards the logits of any other, so its result depends on the rest
+    of the batch. The features are the logits, as in the authors' code (the
+    paper says feature space). Start at random, as the authors do: at x_adv = x
+    the distance of an image from itself has no gradient.
 
     Args:
-        classifier: From images to logits.
+        classifier: Function from images to logits.
         x: Clean images [batch, ...].
-        y: Not used: the objective needs no labels.
-        seed: Not used.
+        y: Labels, which are not used.
+        seed: Seed, which is not used.
         regularization: Weight of the plan's entropy.
-        num_iterations: Sinkhorn's iterations.
+        num_iterations: Number of Sinkhorn iterations.
 
     Reference: Zhang and Wang, Defense Against Adversarial Attacks Using
     Feature Scattering-based Adversarial Training, 2019.
@@ -138,7 +140,7 @@ def transport_distance(
     del y, seed
     clean = tf.stop_gradient(logits_of(classifier, x[:, tf.newaxis])[:, 0])
 
-    def distance(logits):
+    def distance(logits: tf.Tensor) -> tf.Tensor:
         costs = transport.transport_costs(
             tf.transpose(logits, [1, 0, 2]),
             clean,

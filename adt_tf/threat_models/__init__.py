@@ -1,13 +1,13 @@
-"""Threat models: what an adversary may do to an image.
+"""Threat models: how an adversary may change an image.
 
     threat_model = Linf(8 / 255)
     x_adv = threat_model.perturb(x, delta)     # in the ball and the pixel box
-    threat_model.check(x, x_adv)               # raises if it is in neither
+    threat_model.check(x, x_adv)               # raises if it is outside
 
 `ThreatModel` is the interface; `Linf` and `L2` are the balls of the maximum
-and of the Euclidean norm. No other module knows a norm: another ball is one
-more class. `from_norm` and `norm_of` are for what is written down by name, such
-as a flag.
+and of the Euclidean norm. No other module depends on a norm: another ball is
+one more class. `from_norm` and `norm_of` convert between threat models and
+names, as flags and files have them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NORMS = {"linf": Linf, "l2": L2}
 
 
 def from_norm(norm: str, epsilon: float) -> ThreatModel:
-    """Returns the ball of a norm that is known by name.
+    """Returns the ball of a norm's name.
 
     Args:
         norm: "linf" or "l2".
-        epsilon: The radius.
+        epsilon: Radius.
 
     Example:
 
@@ -45,13 +45,13 @@ def from_norm(norm: str, epsilon: float) -> ThreatModel:
 
 
 def norm_of(threat_model: ThreatModel) -> str:
-    """Returns the name of a norm as files have it.
+    """Returns the name of a threat model's norm in files.
 
     >>> norm_of(Linf(0.1))
     'linf'
     """
-    for norm, known in NORMS.items():
-        if type(threat_model) is known:
+    for norm, kind in NORMS.items():
+        if type(threat_model) is kind:
             return norm
     return threat_model.name
 

@@ -2,14 +2,14 @@
 
 A norm is one subclass of `ThreatModel`. It defines `name`, `norm`, `limit`,
 `steepest`, `random_start`, `random_surface`, `random_direction`,
-`random_noise`, `bijector` and `largest_epsilon`. All else follows from these,
-and a subclass overrides it only to compute the same more exactly or faster.
+`random_noise`, `bijector` and `largest_epsilon`. The other methods use these;
+a subclass overrides them only to compute the same more exactly or faster.
 `step_to_plane` (for FAB), `square_start`, `square_draws` and
-`square_proposal` (for Square) are optional: an attack that needs a hook which
-a norm lacks refuses that norm when it is built.
+`square_proposal` (for Square) are optional: the constructor of an attack
+rejects a norm that lacks a hook which the attack needs.
 
-Images are [..., height, width, channels]: what is said of "each example" is
-said of the last three axes, or of all but the first where there are fewer.
+Images are [..., height, width, channels]: "each example" refers to the last
+three axes, or to all axes but the first if there are fewer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from adt_tf import checks
+from adt_tf.threat_models.verification import Verified
 
 tfb = tfp.bijectors
 
@@ -35,23 +35,23 @@ def example_axes(x: tf.Tensor) -> list[int]:
     return list(range(max(1, rank - 3), rank))
 
 
-class ThreatModel(abc.ABC):
+class ThreatModel(Verified, abc.ABC):
     """A ball of radius epsilon around each image, inside the pixel box.
 
         S(x) = {x_adv : norm(x_adv - x) <= epsilon, low <= x_adv <= high}
 
     Args:
-        epsilon: The radius, in the units of the pixels; 0 allows nothing.
-        bounds: The lowest and the highest pixel value.
+        epsilon: Radius, in the units of the pixels; 0 allows no change.
+        bounds: Lowest and highest pixel value.
     """
 
     #: The name of the norm, such as "l-infinity".
     name: str
 
-    #: What an adversary may do, in words.
+    #: Words for what an adversary may do.
     allows: str = "move the image by up to {epsilon} in {name}"
 
-    #: What reports call a step along `steepest`.
+    #: Name of a step along `steepest` in reports.
     steepest_name: str = "steepest"
 
     #: The radius: a number, or a scalar tensor after `scaled(tensor)`.
@@ -62,7 +62,7 @@ class ThreatModel(abc.ABC):
 
     def __init__(
         self, epsilon: float, bounds: tuple[float, float] = (0.0, 1.0)
-    ):
+    ) -> None:
         low, high = bounds
         if not -math.inf < low < high < math.inf:
             raise ValueError(
@@ -96,10 +96,10 @@ class ThreatModel(abc.ABC):
         return hash((type(self), self.epsilon, self.bounds))
 
     def describe(self, epsilon: str) -> str:
-        """Says what an adversary may do, as the end of a sentence.
+        """Returns what an adversary may do, as the end of a sentence.
 
         Args:
-            epsilon: The radius in the form in which it is to be shown.
+            epsilon: Radius, formatted for display.
         """
         return self.allows.format(epsilon=epsilon, name=self.name)
 
@@ -111,7 +111,7 @@ class ThreatModel(abc.ABC):
         if not self._is_constant():
             raise ValueError(
                 "A threat model whose epsilon is a tensor has no config: use "
-                "that of the threat model it was scaled from."
+                "the config of the threat model that was scaled."
             )
         return {"epsilon": self.epsilon, "bounds": list(self.bounds)}
 
@@ -128,8 +128,8 @@ class ThreatModel(abc.ABC):
         """Returns this threat model with a radius of share * epsilon.
 
         Args:
-            share: A number, or a scalar tensor such as a schedule gives: then
-                the radius is a tensor as well.
+            share: A number, or a scalar tensor, for example from a schedule;
+                then the radius is a tensor as well.
         """
         if self._is_constant() and isinstance(share, numbers.Real):
             return self.with_epsilon(share * self.epsilon)
@@ -138,11 +138,11 @@ class ThreatModel(abc.ABC):
         return scaled
 
     def require(self, *hooks: str, by: str) -> None:
-        """Raises `ValueError` where this norm lacks an optional hook.
+        """Raises `ValueError` if this norm lacks an optional hook.
 
         Args:
             *hooks: Names of methods, such as "step_to_plane".
-            by: The attack that needs them.
+            by: Name of the attack that needs them.
         """
         missing = [
             hook
@@ -167,18 +167,18 @@ class ThreatModel(abc.ABC):
 
     @abc.abstractmethod
     def steepest(self, gradient: tf.Tensor) -> tf.Tensor:
-        """Returns each example's unit vector along which a function rises most.
+        """Returns each example's unit vector of steepest ascent.
 
             argmax_d <gradient, d>   with   norm(d) <= 1
 
-        Zero where the gradient is.
+        It is zero if the gradient is zero.
         """
 
     def pooled(self, squares: tf.Tensor) -> tf.Tensor:
-        """Shares squared gradients among the coordinates that move as one.
+        """Averages squared gradients over the coordinates that share a step.
 
-        Adam divides by the root of what this returns: by each coordinate's
-        own square, its step is a sign step, as suits l-infinity.
+        Adam divides by the root of the result. By default each coordinate has
+        its own square, which makes a sign step, as suits l-infinity.
         """
         return squares
 
@@ -188,13 +188,13 @@ class ThreatModel(abc.ABC):
 
     @abc.abstractmethod
     def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Draws noise stretched to the ball's surface, in the box."""
+        """Draws noise, scaled to the surface of the ball, in the box."""
 
     @abc.abstractmethod
     def random_direction(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws a unit vector for each example: an extreme point of the ball.
 
-        A vector that `steepest` might return.
+        It is a possible result of `steepest`.
         """
 
     @abc.abstractmethod
@@ -203,17 +203,17 @@ class ThreatModel(abc.ABC):
     ) -> tf.Tensor:
         """Draws noisy images [batch, num_draws, ...], in the box.
 
-        Every other one is an extreme point of the ball, the rest are anywhere
-        in it.
+        Every second image is an extreme point of the ball; the others lie
+        anywhere in it.
         """
 
     @abc.abstractmethod
     def bijector(self, event_shape: Sequence[int]) -> tfb.Bijector:
-        """Returns a map of R^d onto the inside of the ball around 0."""
+        """Returns a bijector from R^d onto the open ball around 0."""
 
     @abc.abstractmethod
     def largest_epsilon(self, event_shape: Sequence[int]) -> float:
-        """Returns the radius from which on the ball holds the whole box."""
+        """Returns the smallest radius whose ball contains the whole box."""
 
     def clip(self, x: tf.Tensor) -> tf.Tensor:
         """Clips an image to the pixel box."""
@@ -226,7 +226,7 @@ class ThreatModel(abc.ABC):
     def project(self, x: tf.Tensor, x_adv: tf.Tensor) -> tf.Tensor:
         """Returns a point of the ball and box around x, near x_adv.
 
-        What is inside already stays where it is.
+        A point inside stays unchanged.
         """
         return self.perturb(x, x_adv - x)
 
@@ -235,8 +235,8 @@ class ThreatModel(abc.ABC):
 
         Args:
             x: Images.
-            direction: A vector of the unit ball, or the outputs of a network
-                in [-1, 1]; what lies outside the unit ball is limited to it.
+            direction: Vector of the unit ball, or outputs of a network in
+                [-1, 1]; vectors outside the unit ball are limited to it.
         """
         return self.perturb(x, self.epsilon * direction)
 
@@ -251,9 +251,9 @@ class ThreatModel(abc.ABC):
         return self.norm(x_adv - x)
 
     def relative_size(self, delta: tf.Tensor) -> tf.Tensor:
-        """Returns how much of the ball perturbations use, from 0 to 1.
+        """Returns the size of perturbations relative to the ball, 0 to 1.
 
-        A tensor of any shape, whose mean a trainer reports.
+        The tensor may have any shape; a trainer reports its mean.
         """
         return self.norm(delta) / self.epsilon
 
@@ -266,10 +266,10 @@ class ThreatModel(abc.ABC):
             u: Samples [batch, k, ...].
 
         Returns:
-            The perturbations; a tensor that broadcasts against u; and a
+            The perturbations, a tensor that broadcasts against u, and a
             number. The log-determinant of the map is the sum of the last two
-            over the dimensions of an example: so a mean over the dimensions
-            is as easy as a sum.
+            over the dimensions of an example, so that callers can take the
+            mean over the dimensions as well as the sum.
         """
         event_shape = u.shape[2:]
         bijector = self.bijector(event_shape)
@@ -288,9 +288,9 @@ class ThreatModel(abc.ABC):
             min norm(d)  with  value + <normal, d> = 0,  low <= point + d <= high
 
         Args:
-            points: [n, d], in the box.
+            points: Points in the box [n, d].
             values: Values of the linear function at the points [n].
-            normals: Its gradients [n, d].
+            normals: Gradients of the linear function [n, d].
         """  # noqa: E501
         raise NotImplementedError
 
@@ -299,7 +299,7 @@ class ThreatModel(abc.ABC):
         raise NotImplementedError
 
     def square_draws(self, x: tf.Tensor) -> int:
-        """Returns how many random numbers a proposal of Square takes."""
+        """Returns the number of random numbers in a proposal of Square."""
         raise NotImplementedError
 
     def square_proposal(
@@ -309,69 +309,8 @@ class ThreatModel(abc.ABC):
 
         Args:
             x: Clean images [batch, height, width, channels].
-            x_adv: The images to change.
+            x_adv: Images to change.
             draws: Random numbers in [0, 1) [batch, square_draws(x)].
-            side: The side of the window, in pixels.
+            side: Side of the window, in pixels.
         """
         raise NotImplementedError
-
-    def check(self, x: tf.Tensor, x_adv: tf.Tensor) -> None:
-        """Raises `ValueError` if an image left the ball, the box or is NaN.
-
-        Runs eagerly, on the images that are about to be counted.
-        """
-        distance, low, high = map(float, self._extent(x, x_adv))
-        # As float32 has them: 0.001 is a little more there.
-        bottom, top = map(float, tf.constant(self.bounds))
-        # A NaN makes every comparison below false, so it is caught as well.
-        if (
-            distance <= self._reach(x)
-            and low >= bottom
-            and high <= top
-            and not math.isnan(distance)
-        ):
-            return
-        raise ValueError(
-            f"{checks.ESCAPED} {self}: the largest "
-            f"perturbation is {distance:g} and the pixels lie in "
-            f"[{low:g}, {high:g}]. No result can be trusted; if the attack is "
-            "your own, return `threat_model.project(x, x_adv)`."
-        )
-
-    def assert_inside(
-        self, x: tf.Tensor, x_adv: tf.Tensor, name: str
-    ) -> tf.Tensor:
-        """Returns an attack's images, or fails in the graph where one escaped.
-
-        As `check`, for images [batch, samples, ...] inside a step.
-
-        Args:
-            x: The images [batch, ...] that were attacked.
-            x_adv: What came of them.
-            name: The attack's name.
-        """
-        distance, low, high = self._extent(x[:, tf.newaxis], x_adv)
-        bottom, top = self.bounds
-        finite = tf.reduce_all(tf.math.is_finite(x_adv))
-        inside = (distance <= self._reach(x)) & (low >= bottom) & (high <= top)
-        context = f"{name}, {self}. The largest perturbation, and pixels:"
-        assertions = [
-            tf.debugging.Assert(finite, [checks.IMAGE_NOT_FINITE, name]),
-            # What is not finite is for the other assertion to report.
-            tf.debugging.Assert(
-                inside | ~finite,
-                [checks.ESCAPED, context, distance, low, high],
-            ),
-        ]
-        with tf.control_dependencies([a for a in assertions if a is not None]):
-            return tf.identity(x_adv)
-
-    def _extent(self, x, x_adv):
-        """The largest distance, the lowest and the highest pixel."""
-        distance = tf.reduce_max(self.distance(x, x_adv))
-        return distance, tf.reduce_min(x_adv), tf.reduce_max(x_adv)
-
-    def _reach(self, x):
-        """The largest distance that the rounding of pixels may lead to."""
-        low, high = self.bounds
-        return self.epsilon + checks.TOLERANCE * (high - low)

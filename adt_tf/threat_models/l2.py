@@ -1,4 +1,4 @@
-"""The l2 ball: the change of an image as a whole has a length of epsilon."""
+"""The l2 ball: it limits the Euclidean length of the change of an image."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class L2(ThreatModel):
     which only shortens it.
 
     Args:
-        epsilon: The radius, in the units of the pixels; 0.5 is usual for
-            32x32 images in [0, 1]. 0 allows nothing.
-        bounds: The lowest and the highest pixel value.
+        epsilon: Radius, in the units of the pixels; 0.5 is usual for 32x32
+            images in [0, 1]. 0 allows no change.
+        bounds: Lowest and highest pixel value.
 
     Example:
 
@@ -46,10 +46,10 @@ class L2(ThreatModel):
         return tf.sqrt(tf.reduce_sum(tf.square(delta), axis=axes))
 
     def limit(self, delta: tf.Tensor) -> tf.Tensor:
-        """Shortens what is longer than epsilon, along its own direction."""
+        """Scales perturbations longer than epsilon to that length."""
         axes = example_axes(delta)
         squared = tf.reduce_sum(tf.square(delta), axis=axes, keepdims=True)
-        # Both roots are of numbers away from 0 where they are differentiated.
+        # The argument of the root is never near 0, so its gradient is finite.
         outside = squared > self.epsilon**2
         length = tf.sqrt(tf.where(outside, squared, 1.0))
         return tf.where(outside, self.epsilon / length * delta, delta)
@@ -57,23 +57,22 @@ class L2(ThreatModel):
     def steepest(self, gradient: tf.Tensor) -> tf.Tensor:
         """Returns the gradient divided by its length."""
         axes = example_axes(gradient)
-        # The square of a small float vanishes, so the largest entry becomes 1.
+        # The square of a small float underflows, so scale the largest to 1.
         largest = tf.reduce_max(tf.abs(gradient), axis=axes, keepdims=True)
         gradient = tf.math.divide_no_nan(gradient, largest)
         squared = tf.reduce_sum(tf.square(gradient), axis=axes, keepdims=True)
         return gradient * tf.math.rsqrt(tf.maximum(squared, 1.0))
 
     def pooled(self, squares: tf.Tensor) -> tf.Tensor:
-        """Returns the mean over each example: the direction stays."""
+        """Returns the mean over each example, which keeps the direction."""
         axes = example_axes(squares)
         return tf.reduce_mean(squares, axis=axes, keepdims=True)
 
     def random_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Draws an image in any direction, at any length up to epsilon.
+        """Draws a random direction and a uniform length up to epsilon.
 
-        In high dimension almost all of a ball lies at its surface, and PGD that
-        starts there is a little weaker than PGD that starts at a length drawn
-        uniformly.
+        In high dimension almost all of a ball's volume lies near its surface,
+        and PGD is a little weaker from there than from a uniform length.
         """
         length = seeds.per_example(
             lambda s: tf.random.stateless_uniform([1, 1, 1], s),
@@ -87,15 +86,15 @@ class L2(ThreatModel):
         return self.from_unit(x, self.random_direction(x, seed))
 
     def random_direction(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Draws a vector of length 1, in any direction."""
+        """Draws a vector of length 1 in a uniform direction."""
         return self.steepest(_normal([1], x, seed)[:, 0])
 
     def random_noise(
         self, x: tf.Tensor, num_draws: int, seed: tf.Tensor
     ) -> tf.Tensor:
-        """Draws noise from the ball, every other one from its surface.
+        """Draws noisy images [batch, num_draws, ...], in the box.
 
-        Noisy images [batch, num_draws, ...], in the box.
+        Every second one is from the surface, the others from the whole ball.
         """
         normal = _normal([num_draws], x, seed)
         ones = [1] * (len(x.shape) - 1)
@@ -114,13 +113,13 @@ class L2(ThreatModel):
         low, high = self.bounds
         return (high - low) * math.sqrt(math.prod(event_shape))
 
-    def _reach(self, x):
-        """The largest distance that the rounding of pixels may lead to.
+    def _reach(self, x: tf.Tensor) -> float | tf.Tensor:
+        """Returns the largest allowed distance, with the rounding of pixels.
 
-        A pixel near 1 is rounded by at most 3e-8, and so d of them by
+        A pixel near 1 is rounded by at most 3e-8, and d pixels by
         3e-8 * sqrt(d) in l2; twice that is allowed. Sums of d squares have a
-        relative error of about 1e-7. In all, of an epsilon of 0.5, 1 part in
-        100,000 for d = 3,072 and 5 parts for d = 150,528.
+        relative error of about 1e-7. At an epsilon of 0.5 the tolerance is 1
+        part in 100,000 for d = 3,072 and 5 parts for d = 150,528.
         """
         low, high = self.bounds
         size = math.prod(x.shape[-3:])
@@ -135,23 +134,23 @@ class L2(ThreatModel):
         )
 
     def square_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Covers the image with a grid of bumps, as long as epsilon."""
+        """Adds a grid of bumps of total length epsilon to the image."""
         return self.from_unit(x, self.steepest(windows.grid_of_bumps(x, seed)))
 
     def square_draws(self, x: tf.Tensor) -> int:
-        """Returns 4 for two places, 1 for a turn, 1 for each channel's sign."""
+        """Returns 4 for two positions, 1 for a turn, 1 for each sign."""
         return 5 + x.shape[-1]
 
     def square_proposal(
         self, x: tf.Tensor, x_adv: tf.Tensor, draws: tf.Tensor, side: tf.Tensor
     ) -> tf.Tensor:
-        """Moves the length that a window has, and what is left, to a bump."""
+        """Moves a window's length, and the unused length, to a bump."""
         delta = windows.moved_bump(x_adv - x, draws, side, self.epsilon)
         return self.from_unit(x, self.steepest(delta))
 
 
 def _normal(shape: Sequence[int], x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws Gaussian noise [batch, *shape, ...], other noise for each image."""
+    """Draws Gaussian noise [batch, *shape, ...], independent for each image."""
     shape = tf.concat([shape, tf.shape(x)[1:]], axis=0)
     noise = seeds.per_example(
         lambda s: tf.random.stateless_normal(shape, s), x, seed
@@ -160,10 +159,10 @@ def _normal(shape: Sequence[int], x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _in_ball(normal: tf.Tensor, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Turns Gaussian draws [batch, n, ...] into uniform ones of the unit ball.
+    """Turns Gaussian draws [batch, n, ...] into uniform ones in the unit ball.
 
-    A uniform draw's direction is that of a Gaussian one, and its length the
-    d-th root of a uniform number.
+    The direction of a uniform draw is that of a Gaussian draw, and its length
+    is the d-th root of a uniform number.
     """
     shape = [tf.shape(normal)[1]] + [1] * (len(normal.shape) - 2)
     uniform = seeds.per_example(

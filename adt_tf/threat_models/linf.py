@@ -1,4 +1,4 @@
-"""The l-infinity ball: every pixel may move by epsilon."""
+"""The l-infinity ball: every pixel may change by epsilon."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Linf(ThreatModel):
         S(x) = {x_adv : |x_adv - x| <= epsilon, low <= x_adv <= high}
 
     Args:
-        epsilon: The radius, in the units of the pixels; 0 allows nothing.
-        bounds: The lowest and the highest pixel value.
+        epsilon: Radius, in the units of the pixels; 0 allows no change.
+        bounds: Lowest and highest pixel value.
 
     Example:
 
@@ -37,8 +37,8 @@ class Linf(ThreatModel):
 
     def __init__(
         self, epsilon: float, bounds: tuple[float, float] = (0.0, 1.0)
-    ):
-        # The bounds are checked first: the message on epsilon tells them.
+    ) -> None:
+        # Check the bounds first: the message on epsilon shows their range.
         super().__init__(0.0, bounds)
         low, high = bounds
         if not 0 <= epsilon <= high - low:
@@ -79,7 +79,7 @@ class Linf(ThreatModel):
         return self.perturb(x, tf.reshape(delta, tf.shape(x)))
 
     def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Draws uniform noise, stretched until it touches the surface."""
+        """Draws uniform noise, scaled to the surface of the ball."""
         noise = _uniform(tf.shape(x)[1:], x, seed, -1.0)
         noise = tf.reshape(noise, tf.shape(x))
         largest = tf.reduce_max(
@@ -94,9 +94,9 @@ class Linf(ThreatModel):
     def random_noise(
         self, x: tf.Tensor, num_draws: int, seed: tf.Tensor
     ) -> tf.Tensor:
-        """Draws noise uniformly from the ball, every other one from a corner.
+        """Draws noisy images [batch, num_draws, ...], in the box.
 
-        Noisy images [batch, num_draws, ...], in the box.
+        Every second one is a corner, the others are uniform in the ball.
         """
         noise = _uniform([num_draws, *x.shape[1:]], x, seed, -1.0)
         ones = [1] * (len(x.shape) - 1)
@@ -105,7 +105,7 @@ class Linf(ThreatModel):
         return self.from_unit(x[:, tf.newaxis], noise)
 
     def bijector(self, event_shape: Sequence[int]) -> tfb.Bijector:
-        """Returns epsilon * tanh(u), for each coordinate alone."""
+        """Returns epsilon * tanh(u), coordinate by coordinate."""
         del event_shape
         return tfb.Chain([tfb.Scale(self.epsilon), tfb.Tanh()])
 
@@ -117,7 +117,7 @@ class Linf(ThreatModel):
         log_det = tfb.Tanh().forward_log_det_jacobian(u, event_ndims=0)
         if tf.is_tensor(self.epsilon):
             return delta, log_det, tf.math.log(self.epsilon)
-        # All mass on one point has an entropy of minus infinity.
+        # The entropy of a point mass is minus infinity.
         log_epsilon = math.log(self.epsilon) if self.epsilon else -math.inf
         return delta, log_det, log_epsilon
 
@@ -145,16 +145,16 @@ class Linf(ThreatModel):
         return self.perturb(x, _signs(_uniform(shape, x, seed), self.epsilon))
 
     def square_draws(self, x: tf.Tensor) -> int:
-        """Returns 2 for the place, and 1 for the sign of each channel."""
+        """Returns 2 for the position, and 1 for the sign of each channel."""
         return 2 + x.shape[-1]
 
     def square_proposal(
         self, x: tf.Tensor, x_adv: tf.Tensor, draws: tf.Tensor, side: tf.Tensor
     ) -> tf.Tensor:
-        """Paints one square on each image: x plus or minus epsilon there."""
+        """Sets one square of each image to x plus or minus epsilon."""
 
-        def covered(place, length):
-            """Tells which of `length` pixels in a row the square covers."""
+        def covered(place: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+            """Returns which of `length` pixels in a row the square covers."""
             places = tf.cast(length - side + 1, tf.float32)
             first = tf.cast(tf.floor(place * places), tf.int32)[:, tf.newaxis]
             pixels = tf.range(length)[tf.newaxis]
@@ -174,12 +174,12 @@ def _uniform(
     seed: tf.Tensor,
     low: float = 0.0,
 ) -> tf.Tensor:
-    """Draws numbers in [low, 1), other ones for every image."""
+    """Draws numbers in [low, 1), independent for each image."""
     return seeds.per_example(
         lambda s: tf.random.stateless_uniform(shape, s, low, 1.0), x, seed
     )
 
 
 def _signs(draws: tf.Tensor, size: float | tf.Tensor) -> tf.Tensor:
-    """Returns -size or size, each with a chance of one half."""
+    """Returns -size or size, each with probability 1/2."""
     return tf.where(draws < 0.5, -size, size)

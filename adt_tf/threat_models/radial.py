@@ -12,13 +12,13 @@ tfb = tfp.bijectors
 
 
 class RadialSquash(tfb.Bijector):
-    """Pulls every vector inwards along its own direction.
+    """Shortens every vector along its own direction.
 
         delta = v / sqrt(1 + |v|^2),   v = u / sqrt(d)
 
     Dividing by sqrt(d) keeps the length of a Gaussian draw near its deviation
-    in any dimension, so that a start at N(0, 0.69^2) lies inside the ball, not
-    on its surface. The Jacobian of v -> delta has the eigenvalue
+    in any dimension, so that a draw from N(0, 0.69^2) lies inside the ball, not
+    at its surface. The Jacobian of v -> delta has the eigenvalue
     (1 + r^2)^(-3/2) along v, with r = |v|, and (1 + r^2)^(-1/2) across it,
     d - 1 times. Hence
 
@@ -39,7 +39,7 @@ class RadialSquash(tfb.Bijector):
         event_shape: Sequence[int],
         validate_args: bool = False,
         name: str = "radial_squash",
-    ):
+    ) -> None:
         parameters = dict(locals())
         self._event_axes = list(range(-len(event_shape), 0))
         self._size = math.prod(event_shape)
@@ -59,15 +59,15 @@ class RadialSquash(tfb.Bijector):
             tf.square(vectors), axis=self._event_axes, keepdims=keepdims
         )
 
-    def _forward(self, u):
+    def _forward(self, u: tf.Tensor) -> tf.Tensor:
         squared = self._squared_length(u, True) / self._size
         return u * tf.math.rsqrt(self._size * (1.0 + squared))
 
-    def _inverse(self, delta):
+    def _inverse(self, delta: tf.Tensor) -> tf.Tensor:
         squared = self._squared_length(delta, True)
         return delta * tf.sqrt(self._size / (1.0 - squared))
 
-    def _forward_log_det_jacobian(self, u):
+    def _forward_log_det_jacobian(self, u: tf.Tensor) -> tf.Tensor:
         squared = self._squared_length(u, False) / self._size
         return -0.5 * (
             (self._size + 2) * tf.math.log1p(squared)

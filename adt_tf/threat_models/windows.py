@@ -1,4 +1,4 @@
-"""The windows that the Square attack moves about in the l2 ball.
+"""The windows that the Square attack moves in the l2 ball.
 
 A bump is a square with a positive and a negative half. The value of a half
 falls with the distance D from its middle, in pixels along the longer axis:
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from adt_tf import seeds
 
-# Bumps along the height of an image at the start.
+# Number of bumps along the height of an image at the start.
 _ON_GRID = 5
 _SMALLEST_SIDE = 3
 # Keeps quotients of lengths finite.
@@ -33,7 +33,7 @@ def bump(
     Args:
         rows: Row of each pixel [batch, height], counted from the square's top.
         columns: Column of each pixel [batch, width], counted from its left.
-        side: The side of the square, a scalar.
+        side: Side of the square, a scalar.
         is_turned: Whether the halves lie side by side [batch].
     """
     rows, columns = rows[:, :, tf.newaxis], columns[:, tf.newaxis, :]
@@ -49,7 +49,13 @@ def bump(
     return _unit(first - second)
 
 
-def _half(along, across, inside, height, width):
+def _half(
+    along: tf.Tensor,
+    across: tf.Tensor,
+    inside: tf.Tensor,
+    height: tf.Tensor,
+    width: tf.Tensor,
+) -> tf.Tensor:
     """Returns one half, of `height` by `width` pixels and of length 1."""
     distance = tf.maximum(
         tf.abs(along - height // 2), tf.abs(across - width // 2)
@@ -57,7 +63,7 @@ def _half(along, across, inside, height, width):
     most = tf.maximum(height, width) // 2 + 1
     squares = 1.0 / tf.square(tf.range(1.0, tf.cast(most + 1, tf.float32)))
     sums = tf.concat([[0.0], tf.cumsum(squares)], axis=0)
-    # Outside the square the distance may be larger, and the value is unused.
+    # The distance may be larger outside the square, where no value is used.
     value = sums[most] - tf.gather(sums, tf.minimum(distance, most))
     return _unit(tf.where(inside, value, 0.0))
 
@@ -77,9 +83,9 @@ def _signs(draws: tf.Tensor) -> tf.Tensor:
 
 
 def grid_of_bumps(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns bumps side by side, five along the height, for each image.
+    """Returns a grid of bumps for each image, five along the height.
 
-    A bump is turned in all channels or in none; its sign is each channel's.
+    A bump is turned in all channels or in none; each channel has its own sign.
     """
     height, width = tf.shape(x)[1], tf.shape(x)[2]
     side = tf.maximum(height // _ON_GRID, 1)
@@ -108,8 +114,10 @@ def grid_of_bumps(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.where(covered, bumps * _signs(drawn[..., 1:]), 0.0)
 
 
-def _cells(length, side, margin):
-    """Returns the cell of each pixel, its place there, and if it has one."""
+def _cells(
+    length: tf.Tensor, side: tf.Tensor, margin: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns each pixel's cell, its position there, and if it has one."""
     places = tf.range(length) - margin
     cells = places // side
     has_cell = (places >= 0) & (cells < length // side)
@@ -120,30 +128,30 @@ def _cells(length, side, margin):
 def moved_bump(
     delta: tf.Tensor, draws: tf.Tensor, side: tf.Tensor, epsilon: tf.Tensor
 ) -> tf.Tensor:
-    """Empties one window of a perturbation and adds a bump in another.
+    """Clears one window of a perturbation and adds a bump in another.
 
-    The second window gets the length of both, and what the perturbation as a
-    whole lacks of epsilon.
+    The second window gets the length of both, and the length that the
+    perturbation as a whole lacks to epsilon.
 
     Args:
         delta: Perturbations [batch, height, width, channels].
         draws: Random numbers in [0, 1) [batch, 5 + channels]: rows and columns
             of both windows, a turn, the channels' signs.
-        side: The side of a window; one that is even is made one longer.
-        epsilon: The radius of the ball.
+        side: Side of a window; an even side is made one pixel longer.
+        epsilon: Radius of the ball.
     """
     height, width = tf.shape(delta)[1], tf.shape(delta)[2]
     most = tf.minimum(height, width)
     side = tf.maximum(side, _SMALLEST_SIDE)
     side = tf.minimum(side + 1 - side % 2, most - 1 + most % 2)
 
-    def places(draw, length):
-        """Returns each pixel's place, counted from where a window begins."""
+    def places(draw: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Returns each pixel's position relative to the window's start."""
         count = tf.cast(length - side + 1, tf.float32)
         first = tf.cast(tf.floor(draw * count), tf.int32)[:, tf.newaxis]
         return tf.range(length)[tf.newaxis] - first
 
-    def covered(rows, columns):
+    def covered(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
         has_row = (rows >= 0) & (rows < side)
         has_column = (columns >= 0) & (columns < side)
         both = has_row[:, :, tf.newaxis] & has_column[:, tf.newaxis, :]

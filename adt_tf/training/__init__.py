@@ -1,12 +1,12 @@
-"""Training: one `train_step` for every method, in a model that Keras can fit.
+"""Training: one `train_step` for every method, in a Keras model.
 
     trainer = AdversarialTrainer(classifier, method.attack, method.loss, seed=0)
     trainer.compile(optimizer)
     trainer.fit(train, epochs=3)
 
-Parts: `trainer` is the model; `outer_steps` says where the gradient of the
-weights is taken, `averaging` averages them; `fitting`, `saving`,
-`step_metrics` and `accuracy` are what Keras expects of a model.
+`trainer` has the model. `outer_steps` computes the gradients of the weights,
+`averaging` averages the weights; `compiling`, `fitting`, `saving`,
+`step_metrics` and `accuracy` implement what Keras expects of a model.
 """
 
 from adt_tf.training.averaging import WeightAverage

@@ -1,9 +1,9 @@
-"""The accuracy of logits, whatever form the labels have.
+"""The accuracy of logits, for labels in any form.
 
     trainer.compile("sgd", metrics="accuracy")
 
-Keras chooses among its accuracies by the shapes of the first batch, and one of
-a single logit compares it with 0.5, as if it were a probability.
+Keras selects one of its accuracies by the shapes of the first batch, and the
+one for a single logit compares it with 0.5, as if it were a probability.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from adt_tf import checks
 
 @keras.saving.register_keras_serializable("adt_tf")
 class Accuracy(keras.metrics.MeanMetricWrapper):
-    """The share of images whose largest logit is that of their class.
+    """The share of images whose largest logit belongs to their class.
 
     Args:
-        name: What logs call it.
-        dtype: As in other metrics of Keras.
+        name: Name in logs.
+        dtype: See `keras.metrics.Metric`.
     """
 
-    def __init__(self, name: str = "accuracy", dtype: Any = None):
+    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(_is_correct, name=name, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def _is_correct(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def as_metrics(metrics: Any) -> list[Any]:
-    """Returns the metrics of one output as a list, accuracy being ours.
+    """Returns the metrics of one output as a list, with our `Accuracy`.
 
     Args:
-        metrics: A metric, several, or a dictionary from the name of the one
-            output to them.
+        metrics: A metric, several metrics, or a dictionary from the name of
+            the only output to them.
 
     Example:
 
@@ -55,7 +55,7 @@ def as_metrics(metrics: Any) -> list[Any]:
     if isinstance(metrics, Mapping):
         if len(metrics) != 1:
             raise ValueError(
-                "Argument `metrics` must have one key, if it is a dictionary: "
+                "Argument `metrics`, if it is a dictionary, must have one key: "
                 f"the output of logits. Received: {list(metrics)}"
             )
         (metrics,) = metrics.values()

@@ -3,7 +3,7 @@
 average = WeightAverage(0.999)
 AdversarialTrainer(classifier, attack, loss, average=average)
 trainer.fit(..., callbacks=[callbacks.AveragedWeights(), ...])
-average.swap()        # the classifier has the average, until the next swap
+average.swap()        # the classifier has the average until the next swap
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ class WeightAverage(Configured):
         a <- m a + (1 - m) w,   m = min(momentum, (1 + t) / (10 + t))
 
     after step t = 0, 1, ..., from a = w at the start. The momentum grows to
-    its value, so that the average does not remember the first weights for
-    long. The statistics of batch normalisation are averaged as well: they
-    belong to the averaged weights as little as the last ones do, and change
-    slowly. What is no floating-point number, as the state of dropout, is not.
+    its final value, so that the average soon forgets the first weights. The
+    statistics of batch normalisation are averaged as well: they change slowly,
+    and neither the last nor the averaged ones are exact for the averaged
+    weights. Variables that are not floating-point, such as the state of
+    dropout, are not averaged.
 
     Args:
-        momentum: Weight of the average before a step, such as 0.999; 0 gives
+        momentum: Weight of the old average in a step, such as 0.999; 0 gives
             the last weights.
 
     Reference: Izmailov et al., Averaging Weights Leads to Wider Optima and
     Better Generalization, 2018.
     """
 
-    def __init__(self, momentum: float = 0.999):
+    def __init__(self, momentum: float = 0.999) -> None:
         self.momentum = arguments.number_between(0, 1, "[)", momentum=momentum)
         self.variables: list[tf.Variable] = []
         self._classifier: keras.Model | None = None
@@ -46,13 +47,13 @@ class WeightAverage(Configured):
         """Starts the average from the weights of a classifier, once.
 
         Args:
-            classifier: Model that has its weights.
+            classifier: A built model.
         """
         if self._classifier is classifier:
             return
         if self._classifier is not None:
             raise ValueError(
-                "An average belongs to one classifier, and this one has one: "
+                "This `WeightAverage` already averages another classifier: "
                 "give each trainer a `WeightAverage(...)` of its own."
             )
         self._classifier = classifier
@@ -72,10 +73,10 @@ class WeightAverage(Configured):
             ]
 
     def update(self, step: tf.Tensor) -> None:
-        """Takes the weights in.
+        """Adds the classifier's weights to the average.
 
         Args:
-            step: Number of the steps before the one that has just been taken.
+            step: Number of steps before the last one.
         """
         step = tf.cast(step, tf.float32)
         momentum = tf.minimum(self.momentum, (1.0 + step) / (10.0 + step))

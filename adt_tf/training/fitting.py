@@ -1,8 +1,8 @@
-"""Keras' `fit`, `evaluate` and `predict` with failures in one line.
+"""Keras' `fit`, `evaluate` and `predict` with one-line errors.
 
-What a check inside the compiled step finds, such as images beyond their
+A failed check inside the compiled step, such as for images outside their
 bounds, reaches the user as one `ValueError`. A step that is not finite ends
-training as Keras' `TerminateOnNaN` asks, where that is among the callbacks.
+training if Keras' `TerminateOnNaN` is among the callbacks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIT = inspect.signature(keras.Model.fit)
 
 
 class FittedModel(keras.Model):
-    """A Keras model whose steps hold checks, and whose data may be anything.
+    """A Keras model whose compiled steps contain checks.
 
     Subclasses have a `classifier`.
     """
@@ -42,33 +42,36 @@ class FittedModel(keras.Model):
         return super().fit(*args, **arguments)
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Makes the function that a training step runs."""
+        """Builds the function of a training step."""
         if force or self.train_function is None:
             super().make_train_function(force)
-            self.train_function = self._told(self.train_function)
+            self.train_function = self._ending_at_nan(
+                _with_short_errors(self.train_function)
+            )
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Any:
-        """Makes the function that a step of `evaluate` runs."""
+        """Builds the function of a step of `evaluate`."""
         if force or self.test_function is None:
             super().make_test_function(force)
-            self.test_function = _told(self.test_function)
+            self.test_function = _with_short_errors(self.test_function)
         return self.test_function
 
     def make_predict_function(self, force: bool = False) -> Any:
-        """Makes the function that a step of `predict` runs."""
+        """Builds the function of a step of `predict`."""
         if force or self.predict_function is None:
             super().make_predict_function(force)
-            self.predict_function = _told(self.predict_function)
+            self.predict_function = _with_short_errors(self.predict_function)
         return self.predict_function
 
-    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Lets a step that is not finite end training where that is asked."""
-        told = _told(function)
+    def _ending_at_nan(
+        self, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Lets a step that is not finite end training with `TerminateOnNaN`."""
 
-        def step(iterator):
+        def step(iterator: Any) -> Any:
             try:
-                return told(iterator)
+                return function(iterator)
             except ValueError as error:
                 if self._ends_at_nan and str(error).startswith(
                     checks.NOT_FINITE
@@ -79,7 +82,7 @@ class FittedModel(keras.Model):
         return step
 
     def _build_for(self, x: Any) -> None:
-        """Builds a classifier that has no weights before its first image."""
+        """Builds a classifier that creates its weights at the first image."""
         if self.classifier.built:
             return
         if isinstance(x, tf.data.Dataset):
@@ -92,8 +95,10 @@ class FittedModel(keras.Model):
             self.built = True
 
 
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    def step(*args):
+def _with_short_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Raises failed checks of a compiled function as one `ValueError`."""
+
+    def step(*args: Any) -> Any:
         with checks.failures_told():
             return function(*args)
 
@@ -101,12 +106,12 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_model(classifier: Any) -> keras.Model:
-    """Gives a classifier that is not trained the shape of a Keras model."""
+    """Wraps a classifier that is not trained in a Keras model."""
     if isinstance(classifier, keras.Model):
         return classifier
 
     class Frozen(keras.Model):
-        def call(self, x, training=None):
+        def call(self, x: tf.Tensor, training: bool | None = None) -> Any:
             return classifier(x, training=False)
 
     model = Frozen(dtype="float32")

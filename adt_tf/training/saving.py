@@ -1,12 +1,12 @@
-"""A trainer as a file that Keras reads: what it is made of, and its state.
+"""Saving a trainer in Keras' file format: its parts and its state.
 
     trainer.save("trainer.keras")
-    trainer = keras.models.load_model("trainer.keras")      # and goes on
+    trainer = keras.models.load_model("trainer.keras")      # ready for `fit`
 
-Keras saves a model by its configuration, its compilation and its weights. The
-configuration of a trainer is that of its parts, by `adt_tf.configs`; the state
-is that of the classifier, of the attack's own networks, and of both
-optimisers. `import adt_tf` is enough for Keras to find the class.
+Keras saves the configuration, the compilation and the weights of a model. The
+configuration of a trainer describes its parts (`adt_tf.configs`); the state
+comprises the classifier, the attack's own networks and both optimisers. After
+`import adt_tf`, Keras finds the class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class SavedModel(keras.Model):
     `classifier`, and `build_optimizers`.
     """
 
-    #: Keras asks this before it saves; the parts bring their own weights.
     classifier: keras.Model
 
     def get_parts(self) -> dict[str, Any]:
@@ -33,7 +32,7 @@ class SavedModel(keras.Model):
         raise NotImplementedError
 
     def build_optimizers(self) -> None:
-        """Makes the variables of all optimisers."""
+        """Creates the variables of all optimisers."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -54,16 +53,16 @@ class SavedModel(keras.Model):
         return cls(classifier, **parts)
 
     def build(self, input_shape: Any) -> None:
-        """Builds the classifier; the attack's networks are built already."""
+        """Builds the classifier; the attack's networks are already built."""
         if not self.classifier.built:
             self.classifier.build(input_shape)
 
     def get_build_config(self) -> dict[str, Any]:
-        """Returns nothing: the classifier's own configuration has it."""
+        """Returns an empty dictionary: the classifier stores its own shape."""
         return {}
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Returns the arguments of `compile`, the attack's optimiser too."""
+        """Returns the arguments of `compile`."""
         config = super().get_compile_config()
         if config:
             config["jit_compile"] = self.jit_choice
@@ -71,19 +70,19 @@ class SavedModel(keras.Model):
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles, and makes the optimisers' variables to be loaded."""
+        """Compiles, and creates the optimisers' variables for loading."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.classifier.built:
             self.build_optimizers()
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves how often training has gone back, and the average."""
+        """Saves the number of rollbacks, and the average."""
         store["rollbacks"] = self.rollbacks.numpy()
         for name, variable in self._averaged():
             store[name] = variable.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads how often training has gone back, and the average."""
+        """Loads the number of rollbacks, and the average."""
         self.rollbacks.assign(store["rollbacks"][()])
         for name, variable in self._averaged():
             variable.assign(store[name][()])
@@ -105,5 +104,5 @@ def _serialized(part: Any) -> Any:
         raise ValueError(
             "A trainer is saved with its classifier, which must have a "
             f"`get_config`. Received: {type(part).__name__}, which has none; "
-            "write one, or save the weights alone: `trainer.save_weights`."
+            "define it, or save only the weights with `trainer.save_weights`."
         ) from error

@@ -1,17 +1,18 @@
-"""What a step of the trainer reports: Keras' metrics, and four of its own."""
+"""The metrics of a trainer's step: those of `compile`, and four more."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from adt_tf import checks
+from adt_tf.attacks import AdversarialBatch
+from adt_tf.losses import RobustLoss
+from adt_tf.threat_models import ThreatModel
 
 
 def make_trackers() -> dict[str, keras.metrics.Mean]:
-    """Returns the means that a trainer keeps beside its compiled metrics."""
+    """Returns the means that a trainer keeps besides its compiled metrics."""
     return {
         name: keras.metrics.Mean(name=name)
         for name in ("loss", "clean_accuracy", "entropy", "perturbation")
@@ -27,28 +28,35 @@ class MeasuredModel(keras.Model):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics that are reset at each epoch."""
+        """The metrics, which Keras resets at each epoch."""
         own = list(self.trackers.values())
         names = {metric.name for metric in own}
         return own + [m for m in super().metrics if m.name not in names]
 
     def report(
         self,
-        attack: Any,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        weights: tf.Tensor | None,
+        threat_model: ThreatModel,
+        examples: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None],
         loss: tf.Tensor,
-        batch: Any,
-        outcome: Any,
+        batch: AdversarialBatch,
+        outcome: RobustLoss,
     ) -> dict[str, tf.Tensor]:
-        """Updates the metrics by what a step has found; returns them all."""
+        """Updates all metrics with the results of a step; returns them.
+
+        Args:
+            threat_model: Threat model of the attack.
+            examples: Images, labels and weights of the batch.
+            loss: Mean loss of the batch, a scalar.
+            batch: Adversarial images.
+            outcome: Result of the outer loss.
+        """
+        x, y, weights = examples
         logits = outcome.adversarial_logits
         delta = batch.x_adv - x[:, tf.newaxis]
+        self.trackers["loss"].update_state(loss, sample_weight=tf.shape(x)[0])
         updates = {
-            "loss": loss,
             "entropy": batch.entropy,
-            "perturbation": attack.threat_model.relative_size(delta),
+            "perturbation": threat_model.relative_size(delta),
         }
         if outcome.clean_logits is not None:
             predicted = tf.argmax(
@@ -57,9 +65,8 @@ class MeasuredModel(keras.Model):
             right = predicted == checks.classes_of(y)
             updates["clean_accuracy"] = tf.cast(right, tf.float32)
         for name, value in updates.items():
-            size = tf.shape(x)[0] if name == "loss" else None
-            self.trackers[name].update_state(value, sample_weight=size)
-        # Whatever was built for the first time in this step.
+            self.trackers[name].update_state(value)
+        # A classifier without a known input shape is built by its first step.
         self.built = True
         repeated = tf.repeat(y, self.outer_samples, axis=0)
         if weights is not None:
@@ -73,11 +80,11 @@ class MeasuredModel(keras.Model):
         return {
             name: result
             for name, result in results.items()
-            if name not in self.trackers or name in updates
+            if name not in self.trackers or name in ("loss", *updates)
         }
 
     def _predictions(self, logits: tf.Tensor) -> tf.Tensor:
-        """What metrics see: logits [n, classes], or the one logit [n, 1]."""
+        """Returns the logits [n, classes], or the only logit [n, 1]."""
         if checks.has_one_logit(self.classifier):
             return logits[:, 1:]
         return logits

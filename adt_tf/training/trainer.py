@@ -1,81 +1,84 @@
-"""The only train_step: solve the inner problem, then one step of theta.
+"""The only train_step: solves the inner problem, then updates theta.
 
     trainer = AdversarialTrainer(classifier, method.attack, method.loss)
     trainer.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9))
     trainer.fit(train, validation_data=validation, epochs=3)
 
-The classifier stays an ordinary Keras model that you own: after `fit`, save,
-evaluate or export it as such.
+The classifier remains an ordinary Keras model: after `fit`, save, evaluate or
+export it as usual.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 from adt_tf import checks, losses, optimizers, replication, seeds
-from adt_tf.attacks import Attack
-from adt_tf.attacks.base import use_xla
-from adt_tf.checks.arguments import error
+from adt_tf.attacks import AdversarialBatch, Attack
+from adt_tf.checks.arguments import error, integer_at_least
 from adt_tf.kernels import winograd
-from adt_tf.training.accuracy import Accuracy, as_metrics
-from adt_tf.training.averaging import WeightAverage
+from adt_tf.training.compiling import CompiledModel
 from adt_tf.training.fitting import FittedModel, as_model
-from adt_tf.training.outer_steps import AWP, Descent
+from adt_tf.training.options import TrainerOptions, complete
+from adt_tf.training.outer_steps import Pass
 from adt_tf.training.saving import SavedModel
 from adt_tf.training.step_metrics import MeasuredModel, make_trackers
 
-# Streams of randomness that must not meet.
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Indices of independent streams of randomness.
 _TRAIN, _TEST, _SOLVE, _SAMPLE = 1, 2, 3, 4
 
 
 @keras.saving.register_keras_serializable("adt_tf")
-class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
-    """Trains a classifier on the worst distributions that an attack finds.
+class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
+    """Trains a classifier against the distributions of an attack.
 
         min_theta max_phi  mean_i E_{p_phi_i}[loss(x_i + delta, y_i; theta)]
                            + entropy_weight * H(p_phi_i)
 
-    The attack solves the inner problem with the classifier in inference mode
-    (its batch-norm statistics are not touched); the outer step runs it in
-    training mode, on fresh samples. The noise of step n is a function of
-    (seed, n, image), and of `rollbacks`: how often training has gone back to
-    an earlier state, so that it does not meet the same noise again. A step
-    whose loss or gradient is not finite, or whose attack has left its threat
-    model, fails before it changes a weight.
+    The attack solves the inner problem with the classifier in inference mode,
+    which does not change its batch-norm statistics; the outer step runs the
+    classifier in training mode, on fresh samples. The noise of step n is a
+    function of (seed, n, image) and of `rollbacks`, the number of returns to
+    an earlier state, so that a repeated step has other noise. A step whose
+    loss or gradient is not finite, or whose attack has left its threat model,
+    fails before it changes a weight.
 
-    Metrics: `loss`; those given to `compile` (by default `accuracy`), on the
-    adversarial images; `clean_accuracy`, in training only where the loss runs
-    the clean images anyway; `entropy` of the distributions; `perturbation`,
-    the mean of |delta| / epsilon, or what the threat model takes for it.
+    Metrics: `loss`; the metrics of `compile` (by default `accuracy`), on the
+    adversarial images; `clean_accuracy`, in training only if the loss uses the
+    clean images; `entropy` of the distributions; `perturbation`, the mean of
+    |delta| / epsilon, or the threat model's `relative_size`.
 
-    `epsilon_share`, a variable, is the share of epsilon that the attack may
-    use, 1 unless `scale_epsilon` sets it, as a warm-up does.
+    The variable `epsilon_share` is the share of epsilon that the attack uses:
+    1, unless `scale_epsilon` sets it, for example in a warm-up.
 
-    Images, labels and outputs may have any form that Keras takes; see
+    Images, labels and outputs may have any form that Keras accepts; see
     docs/keras.md. Weights of examples and classes count in the outer problem:
-    a weight of 2 is the example twice in the batch's mean.
+    an example of weight 2 counts twice in the batch's mean.
 
     Args:
-        classifier: A Keras model from images in [0, 1] to logits; any such
-            function where it is not trained.
-        attack: The inner maximiser, of `adt_tf.attacks`.
-        loss: The outer loss, of `adt_tf.losses`; or a loss of Keras that
-            takes logits, or a function that `losses.get` takes.
-        seed: Of all noise in training.
-        outer_samples: Samples of the distribution in the outer step.
-        train_classifier: False leaves the classifier as it is, in inference
-            mode, and trains the attack's own networks against it.
-        clip_images: Whether images that leave the bounds of the threat model,
-            as augmentation may make them, are clipped rather than refused.
-        outer_step: Where the weights' gradient is taken, of
-            `adt_tf.training`: `AWP(0.005)` perturbs them first.
-        average: Moving average of the classifier's weights, or None;
-            `callbacks.AveragedWeights` measures and keeps it.
+        classifier: Keras model from images in [0, 1] to logits; any such
+            function if it is not trained.
+        attack: Inner maximiser, from `adt_tf.attacks`.
+        loss: Outer loss, from `adt_tf.losses`; or a loss of Keras that takes
+            logits, or a function that `losses.get` accepts.
+        seed: Seed of all noise in training.
+        outer_samples: Number of samples of the distribution in the outer step.
+        train_classifier: If False, the classifier is not changed and runs in
+            inference mode, and the attack's own networks are trained against
+            it.
+        **options: `clip_images`, whether images outside the bounds of the
+            threat model, as augmentation may produce them, are clipped instead
+            of rejected; `outer_step`, how the weights' gradients are computed,
+            from `adt_tf.training`, where `AWP(0.005)` perturbs the weights
+            first; `average`, a `WeightAverage` of the classifier's weights,
+            which `callbacks.AveragedWeights` measures and saves.
     """
 
     def __init__(
@@ -87,14 +90,13 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         seed: int = 0,
         outer_samples: int = 1,
         train_classifier: bool = True,
-        clip_images: bool = False,
-        outer_step: Descent | AWP | None = None,
-        average: WeightAverage | None = None,
-    ):
+        **options: Unpack[TrainerOptions],
+    ) -> None:
+        settings = complete(options)
         if not train_classifier and callable(classifier):
             classifier = as_model(classifier)
         if not isinstance(classifier, keras.Model):
-            raise error("be a model of Keras 3", classifier=classifier)
+            raise error("be a Keras 3 model", classifier=classifier)
         if not isinstance(attack, Attack):
             raise ValueError(
                 "Argument `attack` must be an attack such as "
@@ -107,29 +109,14 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
                 "to train against: choose one above 0 (8/255 is usual), or "
                 f"`methods.standard()`. Received: attack={attack!r}"
             )
-        if not isinstance(outer_samples, int) or outer_samples < 1:
-            raise ValueError(
-                "Argument `outer_samples` must be a positive integer. "
-                f"Received: outer_samples={outer_samples}"
-            )
+        integer_at_least(1, outer_samples=outer_samples)
         if not train_classifier and not attack.networks:
             raise ValueError(
                 "Argument `train_classifier` must be True for an attack "
                 f"without networks: {attack} has nothing to train."
             )
-        outer_step = outer_step or Descent()
-        if not callable(getattr(outer_step, "gradients", None)):
-            raise error(
-                "be an outer step such as `adt_tf.training.AWP(0.005)`",
-                outer_step=outer_step,
-            )
-        if not isinstance(average, WeightAverage | None):
-            raise error(
-                "be `adt_tf.training.WeightAverage(...)` or None",
-                average=average,
-            )
         checks.check_classifier(classifier)
-        # Images reach the classifier in float32 whatever it computes in.
+        # Images reach the classifier in float32, whatever its precision.
         super().__init__(
             name="adversarial_trainer",
             dtype=classifier.dtype_policy,
@@ -141,9 +128,9 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         self.seed = seed
         self.outer_samples = outer_samples
         self.train_classifier = train_classifier
-        self.clip_images = clip_images
-        self.outer_step = outer_step
-        self.average = average
+        self.clip_images = settings["clip_images"]
+        self.outer_step = settings["outer_step"]
+        self.average = settings["average"]
         self.built = classifier.built
         self.attack_networks = list(attack.networks)
         self.rollbacks = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -152,7 +139,7 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         self.trackers = make_trackers()
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Returns what the classifier does."""
+        """Runs the classifier."""
         return self.classifier(x, training=training)
 
     def get_parts(self) -> dict[str, Any]:
@@ -168,128 +155,26 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             "average": self.average,
         }
 
-    def compile(
-        self,
-        optimizer: Any = "sgd",
-        attack_optimizer: Any = None,
-        metrics: Any = ("accuracy",),
-        jit_compile: bool | str = "auto",
-        **arguments: Any,
-    ) -> None:
-        """Configures `fit`; arguments as in `keras.Model.compile`.
-
-        Args:
-            optimizer: Of the classifier's weights, which descend.
-            attack_optimizer: Of the attack's own weights, which ascend; by
-                default Adam(2e-4, beta_1=0.5). Unused where it has none.
-            metrics: Computed on the adversarial images: a list, one metric, or
-                a dictionary with the name of the output. They get labels in
-                the form that they have in the data.
-            jit_compile: Whether XLA compiles the step of the inner problem.
-                "auto" does so on accelerators; on a CPU oneDNN is faster.
-            **arguments: Further ones of `keras.Model.compile`, except `loss`.
-        """
-        if arguments.pop("loss", None) is not None:
-            raise ValueError(
-                "Argument `loss` does not belong in `compile`: the robust "
-                "loss is given to `AdversarialTrainer(classifier, attack, "
-                "loss)`."
-            )
-        metrics = as_metrics(metrics)
-        self._takes_any_labels = all(
-            isinstance(metric, Accuracy) for metric in metrics
-        )
-        # The loop runs in graph mode around a step that XLA may compile, so
-        # the train_step as a whole is not jitted.
-        self.jit_choice = jit_compile
-        self.inner_jit_compile = use_xla(jit_compile)
-        super().compile(
-            optimizer=optimizer,
-            metrics=metrics,
-            jit_compile=False,
-            **arguments,
-        )
-        with self.distribute_strategy.scope():
-            self.attack_optimizer = optimizers.scaled_like(
-                self.optimizer,
-                keras.optimizers.get(
-                    attack_optimizer or keras.optimizers.Adam(2e-4, beta_1=0.5)
-                ),
-            )
-
-    def make_train_function(self, force: bool = False) -> Any:
-        """Makes all variables first: a trace that makes some is done twice."""
-        # What is made again has them, and its metrics may be in mid-epoch.
-        new = self.train_function is None
-        replicas = self.distribute_strategy.num_replicas_in_sync
-        # A subclassed model has no weights before it has seen an image.
-        if new and replicas == 1 and self.classifier.built:
-            self.build_optimizers()
-            classes = checks.num_classes(self.classifier)
-            # What a metric makes of labels depends on their form, unknown yet.
-            if classes is not None and self._takes_any_labels:
-                self.compute_metrics(
-                    None, tf.zeros([1], tf.int32), tf.zeros([1, classes])
-                )
-                self.reset_metrics()
-        return super().make_train_function(force)
-
-    def build_optimizers(self) -> None:
-        """Makes the variables of both optimisers, and of the average."""
-        parts = [(self.optimizer, self.classifier.trainable_variables)]
-        if self.attack_networks:
-            parts.append((self.attack_optimizer, self._attack_variables()))
-        with self.distribute_strategy.scope():
-            for optimizer, variables in parts:
-                # Built again, one that scales the loss would forget its scale.
-                if not optimizer.built:
-                    optimizer.build(variables)
-            if self.average:
-                self.average.build(self.classifier)
-
     def scale_epsilon(self, share: float) -> None:
-        """Lets the attack use a share of its epsilon from now on.
+        """Sets the share of epsilon that the attack uses from now on.
 
-        In training and in the validation that `fit` runs. The share is in no
-        checkpoint: who sets it knows it from the epoch.
+        It holds in training and in the validation that `fit` runs. The share
+        is not saved in checkpoints: the caller derives it from the epoch.
 
         Args:
             share: A number from 0 to 1.
         """
         if not self._scales_epsilon:
-            # What was traced before this call does not read the share.
+            # Functions traced before this call do not read the share.
             self._scales_epsilon = True
             self.make_train_function(force=True)
             self.make_test_function(force=True)
         self.epsilon_share.assign(share)
 
-    def checkpoint(self) -> tf.train.Checkpoint:
-        """Returns all that the next step depends on, ready to save.
-
-        Restored into a trainer that is composed and compiled alike, it gives
-        the same next step, bit for bit.
-        """
-        parts = {
-            "classifier": self.classifier,
-            "optimizer": self.optimizer,
-            "rollbacks": self.rollbacks,
-        }
-        self.build_optimizers()
-        if self.attack_networks:
-            parts["attack_optimizer"] = self.attack_optimizer
-            for i, network in enumerate(self.attack_networks):
-                parts[f"attack_network_{i}"] = network
-        if self.average:
-            parts["average"] = self.average.variables
-        return tf.train.Checkpoint(**parts)
-
-    def _attack_variables(self) -> list[Any]:
-        return [v for n in self.attack_networks for v in n.trainable_variables]
-
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """One step of the outer problem, after the inner one is solved.
+        """Solves the inner problem, then takes one step of the outer one.
 
-        The classifier's weights descend, and the attack's own weights ascend,
+        The classifier's weights descend and the attack's own weights ascend
         one scalar: one forward and one backward pass serve both.
         """
         theta = self.classifier.trainable_variables
@@ -301,8 +186,8 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         step = tf.convert_to_tensor(clock)
         seed = seeds.fold(seed, step)
         seed += tf.stack([0, tf.cast(self.rollbacks, tf.int32)])
-        x, y, weights = self._unpack(data)
-        # Optimisers sum the gradients of replicas, so each gives its share.
+        examples = x, y, weights = self._unpack(data)
+        # Optimisers sum the gradients of replicas, so each adds its share.
         share, replicas = replication.share_of_batch(x)
         attack = self._scaled_attack()
         solution = self._solve(attack, x, y, seed)
@@ -311,7 +196,7 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             + ([self.attack_optimizer] if phi else [])
         )
 
-        def saddle():
+        def saddle() -> tuple[tf.Tensor, Any]:
             batch, outcome = self._outer(
                 attack, x, y, solution, seed, training=True
             )
@@ -323,10 +208,10 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             return scale * total, (total, loss + penalty, batch, outcome)
 
         with self._fast_forms():
-            gradients, found = self.outer_step.gradients(
-                saddle, self.classifier, theta, phi, step
+            gradients, results = self.outer_step.gradients(
+                Pass(saddle, self.classifier, theta, phi, step)
             )
-        total, loss, batch, outcome = found
+        total, loss, batch, outcome = results
         gradients = checks.assert_finite(
             [total, *optimizers.to_check(gradients, scale)], then=gradients
         )
@@ -335,17 +220,17 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         optimizers.apply(
             self.attack_optimizer, [-g for g in ascent], phi, scale
         )
-        # A step that loss scaling skips counts: data and noise go on.
+        # A step that loss scaling skips counts, so that data and noise advance.
         clock.assign(step + 1)
         if self.average:
             self.average.build(self.classifier)
             self.average.update(step)
-        return self.report(attack, x, y, weights, loss, batch, outcome)
+        return self.report(attack.threat_model, examples, loss, batch, outcome)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """Attacks a batch; reports clean and adversarial accuracy."""
+        """Attacks a batch; returns the clean and the adversarial metrics."""
         seed = seeds.fold(seeds.make(self.seed), _TEST)
-        x, y, weights = self._unpack(data)
+        examples = x, y, weights = self._unpack(data)
         attack = self._scaled_attack()
         solution = self._solve(attack, x, y, seed)
         batch, outcome = self._outer(
@@ -356,10 +241,10 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             clean = checks.as_logits(clean, self.classifier)
             outcome = outcome._replace(clean_logits=clean)
         loss = _weighted_mean(outcome.value, weights)
-        return self.report(attack, x, y, weights, loss, batch, outcome)
+        return self.report(attack.threat_model, examples, loss, batch, outcome)
 
     def predict_step(self, data: Any) -> Any:
-        """Returns what the classifier does for images in any form."""
+        """Runs the classifier on images in any form."""
         x = keras.utils.unpack_x_y_sample_weight(data)[0]
         if isinstance(x, dict):
             x = checks.unpack((x, x))[0]
@@ -367,15 +252,17 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         checks.assert_logits(checks.as_logits(outputs, self.classifier))
         return outputs
 
-    def _fast_forms(self) -> Any:
-        """Returns the block in which the outer step is traced."""
+    def _fast_forms(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns the context in which the outer step is traced."""
         if winograd.pays():
             return winograd.convolutions(
                 self.classifier, *self.attack_networks, trained=True
             )
         return contextlib.nullcontext()
 
-    def _unpack(self, data):
+    def _unpack(
+        self, data: Any
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         x, y, weights = checks.unpack(data)
         x, y = checks.as_batch(x, y, self.attack.threat_model.bounds)
         x = self._images(x)
@@ -392,12 +279,14 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
         return checks.assert_images(x, bounds, clip=self.clip_images)
 
     def _scaled_attack(self) -> Attack:
-        """Returns the attack at the share of epsilon that is set."""
+        """Returns the attack with the current share of epsilon."""
         if not self._scales_epsilon:
             return self.attack
         return self.attack.scaled(tf.convert_to_tensor(self.epsilon_share))
 
-    def _solve(self, attack, x, y, seed):
+    def _solve(
+        self, attack: Attack, x: tf.Tensor, y: tf.Tensor, seed: tf.Tensor
+    ) -> Any:
         return attack.solve(
             self.classifier,
             x,
@@ -406,7 +295,17 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             jit_compile=self.inner_jit_compile,
         )
 
-    def _outer(self, attack, x, y, solution, seed, *, training):
+    def _outer(
+        self,
+        attack: Attack,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        solution: Any,
+        seed: tf.Tensor,
+        *,
+        training: bool,
+    ) -> tuple[AdversarialBatch, losses.RobustLoss]:
+        """Draws samples and computes their loss."""
         batch = attack.sample(
             x,
             solution,
@@ -424,7 +323,7 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
             training=training and self.train_classifier,
         )
         outcome = losses.as_robust_loss(outcome, self.classifier, x_adv)
-        # Before the update, so that nothing is lost where they fail.
+        # These checks fail before the update, so that no weight changes.
         logits = checks.assert_logits(outcome.adversarial_logits)
         y = checks.assert_labels(y, logits.shape[-1])
         with tf.control_dependencies([logits, y]):
@@ -433,7 +332,7 @@ class AdversarialTrainer(FittedModel, MeasuredModel, SavedModel):
 
 
 def _weighted_mean(value: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-    """The mean of values [batch, ...], each times its example's weight."""
+    """Returns the mean of values [batch, ...] times the examples' weights."""
     if weights is not None:
         ones = [1] * (len(value.shape) - 1)
         weights = tf.reshape(weights, [-1, *ones])

@@ -263,7 +263,7 @@ ROWS = {
     ),
     "zero steps": (
         lambda f: attacks.pgd(0.1, num_steps=0),
-        "positive integer. Received: num_steps=0",
+        "integer of at least 1. Received: num_steps=0",
     ),
     "half a step": (lambda f: attacks.pgd(0.1, num_steps=2.5), "num_steps=2.5"),
     "a step of size 0": (lambda f: step_rules.sign(0.0), "above 0"),

@@ -1,7 +1,9 @@
-"""The public parts of the core, each in one table that all tests share.
+"""The public parts of the core: one table each, shared by all tests.
 
-`tests/test_conformance.py` holds every entry to its interface, and sees that
-nothing public is missing from the tables.
+`tests/test_conformance.py` checks the interface of every entry, and that no
+public attack, method, norm, family, objective, step rule or gradient estimator
+is missing from its table. `test_every_attack.py` and `test_every_method.py`
+check the shared properties.
 """
 
 import dataclasses
@@ -47,14 +49,16 @@ class AttackCase:
     """How an attack is built for tests.
 
     Attributes:
-        function: A recipe of `adt_tf.attacks`; where `composed`, a function of
+        function: A recipe of `adt_tf.attacks`; if `composed`, a function of
             (ball, shape, source, **settings).
-        covers: Names of `adt_tf.attacks` that it stands for.
-        few: Settings of a quick run, in which the first step is as far out as
-            the last.
-        many: Settings of a run that should succeed; None where none should.
+        covers: Names of `adt_tf.attacks` that the case covers.
+        few: Settings of a quick run, in which the first step is as long as the
+            last.
+        many: Settings of a run that succeeds; None if no run succeeds.
         climbs: Whether it follows gradients to the closed form on a linear
             classifier.
+        grows: Argument whose larger values only add steps or parts to the same
+            attack; None if there is none.
         takes_shape: Whether the recipe takes `input_shape`.
         composed: Whether it needs more than a recipe's own arguments.
     """
@@ -64,6 +68,7 @@ class AttackCase:
     few: dict = dataclasses.field(default_factory=dict)
     many: dict | None = dataclasses.field(default_factory=dict)
     climbs: bool = False
+    grows: str | None = None
     takes_shape: bool = False
     composed: bool = False
 
@@ -98,12 +103,30 @@ def _generated(function, **settings):
 ATTACKS = {
     "identity": AttackCase(_identity, ("identity", "Identity"), composed=True),
     "fgsm": AttackCase(attacks.fgsm, ("fgsm", "GradientAscent"), climbs=True),
-    "pgd": AttackCase(attacks.pgd, ("pgd",), {"num_steps": 3}, climbs=True),
+    "pgd": AttackCase(
+        attacks.pgd,
+        ("pgd",),
+        {"num_steps": 3},
+        climbs=True,
+        grows="num_steps",
+    ),
     "pgd far": AttackCase(
         attacks.pgd, (), {"num_steps": 2, "step_size": 1e6}, None
     ),
-    "mim": AttackCase(attacks.mim, ("mim",), {"num_steps": 3}, climbs=True),
-    "cw": AttackCase(attacks.cw, ("cw",), {"num_steps": 3}, climbs=True),
+    "mim": AttackCase(
+        attacks.mim,
+        ("mim",),
+        {"num_steps": 3},
+        climbs=True,
+        grows="num_steps",
+    ),
+    "cw": AttackCase(
+        attacks.cw,
+        ("cw",),
+        {"num_steps": 3},
+        climbs=True,
+        grows="num_steps",
+    ),
     "exp": AttackCase(
         attacks.exp,
         ("exp",),
@@ -128,7 +151,10 @@ ATTACKS = {
         {"family": "low-rank-2"},
     ),
     "langevin": AttackCase(
-        attacks.langevin, ("langevin", "Chain"), {"num_steps": 3}
+        attacks.langevin,
+        ("langevin", "Chain"),
+        {"num_steps": 3},
+        grows="num_steps",
     ),
     "uniform": AttackCase(attacks.uniform, ("uniform", "Noise"), {}, None),
     "restarts": AttackCase(
@@ -137,6 +163,7 @@ ATTACKS = {
         {"num_restarts": 2, "num_steps": 2},
         {"num_restarts": 3},
         climbs=True,
+        grows="num_restarts",
         composed=True,
     ),
     "transfer": AttackCase(
@@ -147,6 +174,7 @@ ATTACKS = {
         ("fea",),
         {"num_targets": 2, "num_steps": 2},
         {"num_targets": 3, "num_steps": 10},
+        grows="num_targets",
         composed=True,
     ),
     "spsa": AttackCase(
@@ -154,6 +182,7 @@ ATTACKS = {
         ("spsa",),
         {"num_samples": 4, "num_steps": 2},
         {"num_samples": 64, "num_steps": 20, "learning_rate": 0.03},
+        grows="num_steps",
     ),
     "apgd_ce": AttackCase(
         attacks.apgd_ce,
@@ -175,12 +204,14 @@ ATTACKS = {
         {"num_steps": 5, "num_targets": 2},
         {"num_steps": 30, "num_targets": 2},
         climbs=True,
+        grows="num_targets",
     ),
     "fab_t": AttackCase(
         attacks.fab_t,
         ("fab_t", "FAB"),
         {"num_steps": 4, "num_targets": 2},
         {"num_steps": 20, "num_targets": 3},
+        grows="num_steps",
     ),
     "square": AttackCase(
         attacks.square,
@@ -199,14 +230,23 @@ ATTACKS = {
 
 #: Attacks that should succeed with their settings `many`.
 STRONG = [name for name, case in ATTACKS.items() if case.many is not None]
-#: Those that reach the closed form on a linear classifier.
+#: Attacks that reach the closed form on a linear classifier.
 CLIMBING = [name for name, case in ATTACKS.items() if case.climbs]
+#: Attacks that never get weaker when the argument `grows` is increased.
+GROWING = [name for name, case in ATTACKS.items() if case.grows]
+#: Attacks and objectives that hold arrays or a user's models.
+NOT_SAVED = (
+    "fea",
+    "feature_similarity",
+    "pooled_feature_similarity",
+    "transfer",
+)
 
 
-def make_attack(name, ball, shape=SHAPE, *, many=False, source=None):
+def make_attack(name, ball, shape=SHAPE, *, many=False, source=None, **changes):
     """Builds an attack of the table in a ball (a threat model or a number)."""
     case = ATTACKS[name]
-    settings = dict(case.many if many else case.few)
+    settings = {**(case.many if many else case.few), **changes}
     if case.composed:
         if source is None and name == "transfer":
             source = make_convolutional(1)

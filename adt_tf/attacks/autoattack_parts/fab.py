@@ -1,13 +1,13 @@
-"""FAB-T: the nearest image that the classifier takes for another class.
+"""FAB-T: the nearest image that the classifier assigns to another class.
 
     attack = fab_t(8 / 255)
-    x_adv = attack(classifier, x, y).x_adv              # in the ball
-    closest, distance = attack.closest(classifier, x, y)    # in it or not
+    x_adv = attack(classifier, x, y).x_adv                  # in the ball
+    closest, distance = attack.closest(classifier, x, y)    # at any distance
 
-Other attacks look for the worst image in the ball; this one walks along the
-decision boundary towards the clean image, and asks at the end whether the
-boundary is within epsilon. It has no step size, and no scale of the logits
-matters to it.
+Other attacks search for the worst image in the ball; this one walks along the
+decision boundary towards the clean image, and checks at the end whether the
+boundary is within epsilon. It has no step size and does not depend on the
+scale of the logits.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from adt_tf import checks, gradients, threat_models
-from adt_tf.attacks.base import (
-    PointAttack,
+from adt_tf.attacks.autoattack_parts.targets import likeliest_wrong
+from adt_tf.attacks.base import PointAttack
+from adt_tf.attacks.results import (
+    AdversarialBatch,
+    Problem,
     Progress,
     Strongest,
     judged,
+    over_images,
 )
+from adt_tf.checks import arguments
 from adt_tf.threat_models import ThreatModel
 
 
 class _Walk(NamedTuple):
-    """Where each example's walk is.
+    """The state of each example's walk.
 
     Attributes:
-        x: The point [batch, ...].
+        x: Current point [batch, ...].
         closest: The closest misclassified point so far.
-        distance: How far that is from the image [batch].
+        distance: Its distance from the image [batch].
         direction: One at the target, minus one at the label [batch, classes].
     """
 
@@ -51,21 +56,21 @@ class FAB(PointAttack):
         x_i <- clip((1 - alpha) (x_i + eta d_i) + alpha (x + eta d_0))
         if x_i is misclassified: x_i is a candidate, x_i <- x + beta (x_i - x)
 
-    Distances are those of the threat model, which must have a `step_to_plane`.
-    Each part is one target t, the classes of the highest clean logits first;
-    any wrong class counts as a success. The search starts at x itself and
-    draws nothing. Of the candidates the closest is kept, and projected on the
-    ball: within epsilon it stays as it is.
-    With fewer classes than targets the parts left over take no step.
+    Distances are those of the threat model, which must define `step_to_plane`.
+    Each part has one target t, the classes of the highest clean logits first;
+    any wrong class counts as a success. The walk starts at x itself and uses
+    no noise. It keeps the closest candidate and projects it onto the ball,
+    which does not change a candidate within epsilon. With fewer wrong classes
+    than targets, the remaining parts take no step.
 
     Args:
-        threat_model: The ball in which a candidate counts, and the box.
-        num_steps: How many steps for each target.
-        num_targets: How many target classes.
-        alpha_max: The greatest weight of the step from the clean image.
-        eta: How far beyond the plane a step goes; above 1.
-        beta: How far back towards the clean image a success is drawn.
-        name: How tables call it.
+        threat_model: Ball in which a candidate counts, and pixel box.
+        num_steps: Number of steps for each target.
+        num_targets: Number of target classes.
+        alpha_max: Largest weight of the step from the clean image.
+        eta: Overshoot of a step, 1 for a step onto the plane; at least 1.
+        beta: Factor that moves a misclassified point towards the clean image.
+        name: Name in tables.
 
     Reference: Croce and Hein, Minimally distorted Adversarial Examples with a
     Fast Adaptive Boundary Attack, 2020. The defaults are those of AutoAttack
@@ -79,7 +84,7 @@ class FAB(PointAttack):
     2
     """
 
-    #: A gradient, and a look at where the step leads.
+    #: One pass for the gradient, one to classify the new point.
     passes_per_step = 2
 
     def __init__(
@@ -92,31 +97,19 @@ class FAB(PointAttack):
         eta: float = 1.05,
         beta: float = 0.9,
         name: str = "FAB-T",
-    ):
-        for key, value in {
-            "num_steps": num_steps,
-            "num_targets": num_targets,
-        }.items():
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"Argument `{key}` must be a positive integer. "
-                    f"Received: {key}={value}"
-                )
-        if not 0 <= alpha_max <= 1:
-            raise ValueError(
-                "Argument `alpha_max` must be from 0 to 1, 0.1 is usual. "
-                f"Received: alpha_max={alpha_max}"
-            )
-        if not eta >= 1:
-            raise ValueError(
-                "Argument `eta` must be at least 1, or no step reaches the "
-                f"boundary; 1.05 is usual. Received: eta={eta}"
-            )
-        if not 0 < beta < 1:
-            raise ValueError(
-                "Argument `beta` must be between 0 and 1, 0.9 is usual. "
-                f"Received: beta={beta}"
-            )
+    ) -> None:
+        arguments.integer_at_least(1, num_steps=num_steps)
+        arguments.integer_at_least(1, num_targets=num_targets)
+        arguments.number_between(
+            0, 1, "[]", "0.1 is usual.", alpha_max=alpha_max
+        )
+        arguments.number_at_least(
+            1,
+            "A step with a smaller value does not reach the boundary; 1.05 is "
+            "usual.",
+            eta=eta,
+        )
+        arguments.number_between(0, 1, "()", "0.9 is usual.", beta=beta)
         super().__init__(threat_model, name)
         threat_model.require("step_to_plane", by=name)
         self.num_steps = num_steps
@@ -135,17 +128,16 @@ class FAB(PointAttack):
 
     @property
     def length(self) -> int:
-        """The number of steps."""
+        """Number of steps."""
         return self.num_steps
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
-        """Returns the closest point, projected where it is not in the ball."""
-        del seed
-        y = checks.classes_of(y)
-        closest, _ = self.closest(
-            classifier, x, y, part=part, jit_compile=jit_compile
+    def _solve(self, problem: Problem) -> tf.Tensor:
+        """Returns the closest point, projected onto the ball."""
+        problem = problem._replace(y=checks.classes_of(problem.y))
+        walk = self._walk(problem)
+        return self.threat_model.project(
+            problem.x, tf.stop_gradient(walk.closest)
         )
-        return self.threat_model.project(x, closest)
 
     def closest(
         self,
@@ -156,60 +148,48 @@ class FAB(PointAttack):
         part: int | tf.Tensor = 0,
         jit_compile: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the closest misclassified images and how far they are.
+        """Returns the closest misclassified images and their distances.
 
-        Where x is misclassified it is x itself; where none was found it is x
-        as well, at an infinite distance.
+        If x is misclassified, the image is x itself. If the walk meets no
+        misclassified image, it is x at an infinite distance.
 
         Args:
-            classifier: From images to logits.
+            classifier: Function from images to logits.
             x: Images [batch, ...], in the box.
             y: Labels [batch].
-            part: Which target: 0 is the wrong class of the highest logit.
+            part: Index of the target: 0 is the wrong class of the highest
+                logit.
             jit_compile: Whether XLA compiles the steps.
         """
         x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
-        progress = self.begin(classifier, x, y, seed=None, part=part)
-        progress = self.advance(
-            classifier,
-            x,
-            y,
-            progress,
-            seed=None,
-            num_steps=self.length,
-            jit_compile=jit_compile,
-        )
-        walk = progress.state
+        walk = self._walk(Problem(classifier, x, y, None, part, jit_compile))
         return tf.stop_gradient(walk.closest), tf.stop_gradient(walk.distance)
 
-    def begin(self, classifier, x, y, *, seed, part=0):
-        """Chooses the target; the walk starts at x."""
+    def _walk(self, problem: Problem) -> _Walk:
+        """Takes all steps."""
+        progress = self.begin(problem)
+        return self.advance(problem, progress, self.length).state
+
+    def begin(self, problem: Problem) -> Progress:
+        """Selects the target; the walk starts at x."""
+        classifier, x, y, _, part, _ = problem
         clean = _logits(classifier, x)
-        target = self._target(clean, y, part)
+        target = likeliest_wrong(clean, y, part)
         classes = clean.shape[-1]
         direction = tf.one_hot(target, classes) - tf.one_hot(y, classes)
         best = Strongest.of(x, clean, y)
         distance = tf.where(best.wrong, 0.0, float("inf"))
-        # A classifier of few classes has no target for the last parts: these
-        # are at their end.
+        # A part without a target is at its end.
         step = tf.where(part < classes - 1, 0, self.length)
         return Progress(step, _Walk(x, x, distance, direction), best)
 
     def advance(
-        self,
-        classifier,
-        x,
-        y,
-        progress,
-        *,
-        seed,
-        part=0,
-        num_steps,
-        jit_compile=False,
-    ):
+        self, problem: Problem, progress: Progress, num_steps: int | tf.Tensor
+    ) -> Progress:
         """Takes further steps of the walk."""
+        classifier, x, y, *_, jit_compile = problem
 
-        def step(walk):
+        def step(walk: _Walk) -> _Walk:
             x_i = self._moved(classifier, x, walk.x, walk.direction)
             z = _logits(classifier, x_i)
             wrong = tf.argmax(z, axis=-1, output_type=y.dtype) != y
@@ -217,8 +197,8 @@ class FAB(PointAttack):
             nearer = wrong & (far < walk.distance)
             drawn_back = x + self.beta * (x_i - x)
             return _Walk(
-                tf.where(_wide(wrong, x), drawn_back, x_i),
-                tf.where(_wide(nearer, x), x_i, walk.closest),
+                tf.where(over_images(wrong, x), drawn_back, x_i),
+                tf.where(over_images(nearer, x), x_i, walk.closest),
                 tf.where(nearer, far, walk.distance),
                 walk.direction,
             )
@@ -226,7 +206,7 @@ class FAB(PointAttack):
         if jit_compile:
             step = tf.function(step, jit_compile=True, autograph=False)
         last = tf.minimum(progress.step + num_steps, self.length)
-        # The loop stays in graph mode: see `GradientAscent`.
+        # The loop stays in graph mode: see `ascent_loop`.
         _, walk = tf.while_loop(
             lambda t, walk: t < last,
             lambda t, walk: (t + 1, step(walk)),
@@ -235,25 +215,25 @@ class FAB(PointAttack):
         )
         return progress._replace(step=last, state=walk)
 
-    def finish(self, classifier, x, y, progress, *, seed, part=0):
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
         """Returns the closest point, or x itself if that is stronger."""
-        found = self.threat_model.project(x, progress.state.closest)
-        best = progress.best.updated(judged(classifier, found, y))
+        closest = self.threat_model.project(problem.x, progress.state.closest)
+        seen = judged(problem.classifier, closest, problem.y)
+        best = progress.best.updated(seen)
         return self._point(progress._replace(best=best))
 
-    def _target(self, clean, y, part):
-        classes = clean.shape[-1]
-        is_true = tf.one_hot(y, classes, True, False)
-        others = tf.where(is_true, clean.dtype.min, clean)
-        ranked = tf.math.top_k(others, classes - 1).indices
-        return tf.gather(ranked, tf.minimum(part, classes - 2), axis=1)
-
-    def _moved(self, classifier, x, x_i, direction):
-        """One step of the walk, in the box."""
+    def _moved(
+        self,
+        classifier: Any,
+        x: tf.Tensor,
+        x_i: tf.Tensor,
+        direction: tf.Tensor,
+    ) -> tf.Tensor:
+        """Takes one step of the walk, in the box."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(x_i)
             value = tf.reduce_sum(direction * _logits(classifier, x_i), -1)
-        # Without any gradient the walk stays where it is.
+        # Without a gradient the walk stays at its point.
         slope = gradients.finite(
             tape.gradient(
                 value, x_i, unconnected_gradients=tf.UnconnectedGradients.ZERO
@@ -269,7 +249,7 @@ class FAB(PointAttack):
             tf.concat([value, value_x], axis=0),
             tf.concat([normal, normal], axis=0),
         )
-        # AutoAttack's floor, for an image that is on the plane already.
+        # AutoAttack's lower bound, for an image that is already on the plane.
         length = self.threat_model.norm(steps)[:, tf.newaxis]
         length = tf.maximum(length, 1e-8)
         step_i, step_x = tf.split(steps, 2)
@@ -287,9 +267,9 @@ def fab_t(
     """The targeted FAB attack, as in AutoAttack.
 
     Args:
-        epsilon: The radius of the ball, or a threat model.
-        num_steps: How many steps for each target.
-        num_targets: How many target classes.
+        epsilon: Radius of the ball, or a threat model.
+        num_steps: Number of steps for each target.
+        num_targets: Number of target classes.
 
     Reference: Croce and Hein, Minimally distorted Adversarial Examples with a
     Fast Adaptive Boundary Attack, 2020.
@@ -301,8 +281,3 @@ def fab_t(
 
 def _logits(classifier: Any, x: tf.Tensor) -> tf.Tensor:
     return checks.as_logits(classifier(x, training=False), classifier)
-
-
-def _wide(condition: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """Shapes a condition [batch] to broadcast against images."""
-    return tf.reshape(condition, [-1] + [1] * (len(x.shape) - 1))

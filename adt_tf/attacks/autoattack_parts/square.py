@@ -1,11 +1,11 @@
-"""The Square attack: random patches, kept where they lower the margin.
+"""The Square attack: random patches, kept if they lower the margin.
 
     attack = square(8 / 255)
     x_adv = attack(classifier, x, y).x_adv
 
-A black box: it asks for logits and never for a gradient. So it also breaks
-classifiers whose gradients lead nowhere, and an accuracy that is lower under
-it than under PGD says that the gradients are masked.
+It is a black-box attack, which uses logits but no gradients. So it also works
+on classifiers with useless gradients, and if the accuracy is lower than under
+PGD, the gradients are masked.
 """
 
 from __future__ import annotations
@@ -16,26 +16,29 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks, objectives, seeds, threat_models
-from adt_tf.attacks.base import (
-    PointAttack,
+from adt_tf.attacks.base import PointAttack
+from adt_tf.attacks.results import (
+    AdversarialBatch,
+    Problem,
     Progress,
     Strongest,
     judged,
 )
+from adt_tf.checks import arguments
 from adt_tf.threat_models import ThreatModel
 
-# The proposals, of 10,000, after which the share of a patch is halved.
+# The share of a patch is halved after these proposals, of 10,000.
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
-# Noise keyed by image takes a loop over the batch, so it is drawn for many
-# proposals at once: the loop then costs next to nothing. The price is memory,
-# a few numbers for each proposal and image, and what is drawn in vain when the
-# batch breaks in mid-block. The number is part of which noise a seed gives.
+# Noise keyed by image needs a loop over the batch. It is drawn for many
+# proposals at once, so that the loop costs almost nothing. The price is memory,
+# a few numbers for each proposal and image, and unused draws when all images
+# are misclassified in mid-block. The noise of a seed depends on this number.
 BLOCK = 100
 
 
 class Square(PointAttack):
-    """Tries squares of one colour at random places, one query each.
+    """Tries squares of one colour at random positions, one query each.
 
         start:    x_adv = clip(x + epsilon s),    s = +-1 a column and channel
         proposal: x_new = clip(x + epsilon s)     in a square, s = +-1 a channel
@@ -47,25 +50,25 @@ class Square(PointAttack):
     of the image; p is halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000
     and 8000 of 10,000 proposals, in proportion to `num_queries`.
 
-    Start and proposals, here those of l-infinity, are the threat model's.
+    The threat model defines start and proposals; these are for l-infinity.
 
-    An image is left alone once it is misclassified, and the search ends when
-    all are. Place and signs come from the seed, the image and the proposal's
-    number: no result depends on the batch.
+    A misclassified image is not changed any more, and the search ends when all
+    images are misclassified. Position and signs are functions of the seed, the
+    image and the proposal's number, so the result does not depend on the batch.
 
-    Where this departs from AutoAttack's code: that adds +-2 epsilon to x_adv
-    and projects on the ball, which comes to the same; it draws one square a
-    proposal for the whole batch, never at the last row or column, and makes
-    one query more, since it does not count that of the start; and it takes
-    equal logits for a success, even where the prediction is still right.
+    Differences from AutoAttack's code: that adds +-2 epsilon to x_adv and
+    projects onto the ball, which is equivalent; it draws one square per
+    proposal for the whole batch, never at the last row or column; it makes one
+    query more, since it does not count the start; and it counts equal logits as
+    a success, even if the prediction is still correct.
 
     Args:
-        threat_model: The ball and the box.
-        num_queries: How many images `solve` shows the classifier at most for
-            each example. A call of the attack adds two, to judge the clean
+        threat_model: Ball and pixel box.
+        num_queries: Largest number of images of an example that the classifier
+            sees in `solve`. A call of the attack adds two, to judge the clean
             image and the result.
-        p_init: The share of the image that the first squares cover.
-        name: How tables call it.
+        p_init: Share of the image that the first squares cover.
+        name: Name in tables.
 
     Reference: Andriushchenko et al., Square Attack: a query-efficient
     black-box adversarial attack via random search, 2020. The defaults are
@@ -85,17 +88,9 @@ class Square(PointAttack):
         num_queries: int = 5000,
         p_init: float = 0.8,
         name: str = "Square",
-    ):
-        if not isinstance(num_queries, int) or num_queries < 1:
-            raise ValueError(
-                "Argument `num_queries` must be a positive integer. Received: "
-                f"num_queries={num_queries}"
-            )
-        if not 0 < p_init <= 1:
-            raise ValueError(
-                "Argument `p_init` must be a share of the image, above 0 and "
-                f"at most 1; 0.8 is usual. Received: p_init={p_init}"
-            )
+    ) -> None:
+        arguments.integer_at_least(1, num_queries=num_queries)
+        arguments.number_between(0, 1, "(]", "0.8 is usual.", p_init=p_init)
         super().__init__(threat_model, name)
         threat_model.require(
             "square_start", "square_draws", "square_proposal", by=name
@@ -111,75 +106,67 @@ class Square(PointAttack):
 
     @property
     def length(self) -> int:
-        """The number of proposals: the first query is that of the start."""
+        """Number of proposals; the first query is the start."""
         return self.num_queries - 1
 
     @property
     def passes(self) -> int:
-        """The number of queries."""
+        """Number of queries."""
         return self.num_queries
 
-    def solve(self, classifier, x, y, *, seed, part=0, jit_compile=False):
+    def _solve(self, problem: Problem) -> tf.Tensor:
         """Returns the best image after at most `num_queries` queries."""
-        del part
-        x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
-        y = checks.classes_of(y)
-        best = self._start(classifier, x, y, seed)
+        x, y = map(tf.convert_to_tensor, (problem.x, problem.y))
+        problem = problem._replace(x=x, y=checks.classes_of(y))
         steps = (tf.constant(0), tf.constant(self.length))
-        best = self._search(classifier, x, y, best, steps, seed, jit_compile)
+        best = self._search(problem, self._start(problem), steps)
         return tf.stop_gradient(best.x_adv)
 
-    def begin(self, classifier, x, y, *, seed, part=0):
+    def begin(self, problem: Problem) -> Progress:
         """Makes the query of the start."""
-        best = self._start(classifier, x, y, seeds.fold(seed, 0))
-        return Progress(tf.constant(0), best, judged(classifier, x, y))
+        clean = judged(problem.classifier, problem.x, problem.y)
+        problem = problem._replace(seed=seeds.fold(problem.seed, 0))
+        return Progress(tf.constant(0), self._start(problem), clean)
 
     def advance(
-        self,
-        classifier,
-        x,
-        y,
-        progress,
-        *,
-        seed,
-        part=0,
-        num_steps,
-        jit_compile=False,
-    ):
+        self, problem: Problem, progress: Progress, num_steps: int | tf.Tensor
+    ) -> Progress:
         """Makes further queries."""
+        problem = problem._replace(seed=seeds.fold(problem.seed, 0))
         last = tf.minimum(progress.step + num_steps, self.length)
-        best = self._search(
-            classifier,
-            x,
-            y,
-            progress.state,
-            (progress.step, last),
-            seeds.fold(seed, 0),
-            jit_compile,
-        )
+        best = self._search(problem, progress.state, (progress.step, last))
         last = tf.where(tf.reduce_all(best.wrong), self.length, last)
         return progress._replace(step=last, state=best)
 
-    def finish(self, classifier, x, y, progress, *, seed, part=0):
+    def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
         """Returns the best image, or the clean one if it is stronger."""
-        found = judged(classifier, progress.state.x_adv, y)
-        best = progress.best.updated(found)
+        seen = judged(problem.classifier, progress.state.x_adv, problem.y)
+        best = progress.best.updated(seen)
         return self._point(progress._replace(best=best))
 
-    def _start(self, classifier, x, y, seed):
+    def _start(self, problem: Problem) -> Strongest:
+        classifier, x, y, seed, *_ = problem
         start = self.threat_model.square_start(x, seeds.fold(seed, -1))
         return _seen(classifier, start, y)
 
-    def _search(self, classifier, x, y, best, steps, seed, jit_compile):
+    def _search(
+        self,
+        problem: Problem,
+        best: Strongest,
+        steps: tuple[tf.Tensor, tf.Tensor],
+    ) -> Strongest:
         """Makes the proposals from the first to the last.
 
         Returns the image of the largest margin, as a `Strongest` whose loss is
         that margin.
         """
+        classifier, x, y, seed, _, jit_compile = problem
         sides = self._sides(x)
         num_draws = self.threat_model.square_draws(x)
 
-        def step(best, draws, side):
+        def step(
+            best: Strongest, draws: tf.Tensor, side: tf.Tensor
+        ) -> Strongest:
             proposal = self.threat_model.square_proposal(
                 x, best.x_adv, draws, side
             )
@@ -191,18 +178,18 @@ class Square(PointAttack):
             step = tf.function(step, jit_compile=True, autograph=False)
         first, last = steps
 
-        def goes_on(t, best):
+        def goes_on(t: tf.Tensor, best: Strongest) -> tf.Tensor:
             return (t < last) & ~tf.reduce_all(best.wrong)
 
-        def block(t, best):
-            # A block that was cut is drawn again, the same.
+        def block(t: tf.Tensor, best: Strongest) -> Any:
+            # An interrupted block is drawn again, with the same noise.
             start = t - t % BLOCK
             draws = seeds.per_example(
                 lambda s: tf.random.stateless_uniform([BLOCK, num_draws], s),
                 x,
                 seeds.fold(seed, start),
             )
-            # The loop stays in graph mode: see `GradientAscent`.
+            # The loop stays in graph mode: see `ascent_loop`.
             return tf.while_loop(
                 lambda t, best: (t < start + BLOCK) & goes_on(t, best),
                 lambda t, best: (
@@ -215,8 +202,8 @@ class Square(PointAttack):
         _, best = tf.while_loop(goes_on, block, (first, best))
         return best
 
-    def _sides(self, x):
-        """The side of the square of every proposal, in pixels."""
+    def _sides(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the side of the square of every proposal, in pixels."""
         shape = tf.shape(x)
         area = tf.cast(shape[1] * shape[2], tf.float64)
         share = tf.constant(
@@ -227,7 +214,7 @@ class Square(PointAttack):
 
 
 def _seen(classifier: Any, x_adv: tf.Tensor, y: tf.Tensor) -> Strongest:
-    """Queries the classifier; the loss of what it returns is the margin."""
+    """Queries the classifier; the loss of the result is the margin."""
     logits = checks.as_logits(classifier(x_adv, training=False), classifier)
     wrong = tf.argmax(logits, axis=-1, output_type=y.dtype) != y
     margin = objectives.margin_of(logits, y)
@@ -237,7 +224,7 @@ def _seen(classifier: Any, x_adv: tf.Tensor, y: tf.Tensor) -> Strongest:
 def patch_shares(num_queries: int, p_init: float = 0.8) -> np.ndarray:
     """Returns the share p of the image for each of the proposals.
 
-    There is one proposal less than queries: the first query is of the start.
+    There is one proposal fewer than queries: the first query is the start.
 
     Example:
 
@@ -252,8 +239,8 @@ def square(epsilon: float | ThreatModel, *, num_queries: int = 5000) -> Square:
     """The Square attack, as in AutoAttack.
 
     Args:
-        epsilon: The radius of the ball, or a threat model.
-        num_queries: How many images it shows the classifier at most.
+        epsilon: Radius of the ball, or a threat model.
+        num_queries: Largest number of queries for each example.
 
     Reference: Andriushchenko et al., Square Attack: a query-efficient
     black-box adversarial attack via random search, 2020.
