@@ -74,7 +74,7 @@ def test_weights_from_a_file(mobile, photos, tmp_path):
     again = other.get_layer("mobilenetv2_1.00_32")
     for one, two in zip(body.weights, again.weights, strict=True):
         np.testing.assert_array_equal(one, two)
-    with pytest.raises(ValueError, match="does not hold weights of VGG16"):
+    with pytest.raises(ValueError, match="must have the weights of VGG16"):
         networks.from_application(
             "VGG16", input_shape=SHAPE, num_classes=3, weights=path
         )

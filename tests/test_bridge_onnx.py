@@ -361,7 +361,7 @@ def test_open_sizes_are_given(tmp_path):
         (
             [node("Conv", ["x", "w"], ["m"])],
             {"w": weight("w", 6, 3, 3, 3)},
-            "a Conv of 3 channels where 4 are",
+            "a Conv of 3 channels, not 4",
         ),
     ],
     ids=["quotient", "order", "constant", "mean", "channels"],

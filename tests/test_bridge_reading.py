@@ -108,7 +108,7 @@ def test_a_nested_state_dict(tmp_path, nest):
 def test_of_several_state_dicts_one_is_chosen(tmp_path):
     average = {"w": np.zeros((2, 2), np.float32)}
     path = save(tmp_path / "a.pkl", {"model": WEIGHT, "ema": average})
-    with pytest.raises(ValueError, match="choose one of 'model', 'ema'"):
+    with pytest.raises(ValueError, match="pass one of 'model', 'ema'"):
         state_dicts.read(path)
     assert state_dicts.read(path, entry="ema")["w"].max() == 0
     assert state_dicts.read(path, entry="model")["w"].min() == 1

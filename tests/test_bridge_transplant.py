@@ -77,7 +77,7 @@ def test_entries_that_are_no_weights_are_named():
         adt_tf.transplant(DATA / "small_resnet.pt", model)
     with pytest.raises(ValueError, match="no weights: std"):
         adt_tf.transplant(DATA / "small_resnet.pt", model, skip="mean")
-    with pytest.raises(ValueError, match="'\\*.gamma', which none of them"):
+    with pytest.raises(ValueError, match="'\\*.gamma', which fits none"):
         adt_tf.transplant(DATA / "small_resnet.pt", model, skip="*.gamma")
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
@@ -96,7 +96,7 @@ def test_a_padding_that_differs_from_torch_s_is_told(tmp_path):
         [keras.Input((8, 8, 2)), layers.Conv2D(4, 3, strides=2, padding="same")]
     )
     path = saved(tmp_path, {"c.weight": (4, 2, 3, 3), "c.bias": (4,)})
-    with pytest.warns(UserWarning, match="pads otherwise than PyTorch"):
+    with pytest.warns(UserWarning, match="differs from PyTorch's padding"):
         adt_tf.transplant(path, model)
 
 

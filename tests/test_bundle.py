@@ -146,7 +146,7 @@ def test_a_card_without_a_measurement_says_so():
     known = facts.describe(contract, facts.Origin())
     assert known["robust"] is None
     card = cards.model_card(known)
-    assert "No measurement came" in card and "model-index" not in card
+    assert "This export has no evaluation" in card and "model-index" not in card
     assert cards.robustbench_entry(known)["clean_acc"] is None
 
 

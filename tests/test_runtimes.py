@@ -106,7 +106,7 @@ def test_an_artefact_has_its_logits_and_its_sources_gradient(
     np.testing.assert_allclose(
         tape.gradient(ours, x), tape.gradient(theirs, x), atol=1e-6
     )
-    with pytest.raises(ValueError, match="training mode"):
+    with pytest.raises(ValueError, match="inference mode only"):
         model(x, training=True)
 
 

@@ -160,7 +160,7 @@ class Subclassed(keras.Model):
 
 def test_subclassed_classifiers(tmp_path):
     classifier = Subclassed()
-    with pytest.raises(ValueError, match="must know its image size"):
+    with pytest.raises(ValueError, match="must have a fixed image shape"):
         adt_tf.export(classifier, tmp_path / "unbuilt")
     x = np.random.default_rng(0).uniform(size=(2, 8, 8, 1)).astype("float32")
     logits = classifier(x).numpy()

@@ -1,5 +1,6 @@
-"""Numerical kernels and how a model comes to run them.
+"""Numerical kernels, and the models that run them.
 
-Parts: `winograd` (3x3 convolutions), `twins` (a model with other calls of some
-layers), `half` (a model in bfloat16 between its ends), `transport` (Sinkhorn).
+Parts: `winograd` (3x3 convolutions), `twins` (a model in which functions
+replace some layers), `half` (a model whose inner layers use bfloat16),
+`transport` (Sinkhorn).
 """

@@ -1,16 +1,16 @@
-"""A classifier whose weights stand still, in bfloat16 between its ends.
+"""A classifier with fixed weights, whose inner layers run in bfloat16.
 
     with half.block(classifier):
         logits = twins.fast(classifier)(x, training=False)
 
-For an inner problem, which runs one classifier on the same weights again and
-again in inference mode, and wants gradients of its input alone. Images,
-weights and logits stay in float32, and so do a network's first and last layer
-with weights: eight bits tell 17 values apart within 8/255 of a pixel. Between
-them kernels are cast once, where the block begins, and batch normalisation is
-a multiplication and an addition whose two constants are made there too, one
-pass with the ReLU behind it. A layer of another kind runs as it is, in its
-own format. The classifier is only read: see `twins`.
+It is for an inner problem, which runs one classifier many times in inference
+mode with the same weights, and needs gradients of its input only. Images,
+weights, logits, and the first and last layer with weights stay in float32: the
+eight bits of bfloat16 distinguish only 17 values within 8/255 of a pixel.
+Between these layers, kernels are cast once, at the start of the block. Batch
+normalisation becomes one multiplication and one addition of constants, which
+are computed there too, in one pass with the ReLU after it. Layers of other
+kinds run unchanged. The classifier is not changed: see `twins`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ layers = keras.layers
 
 DTYPE = "bfloat16"
 
-# Layers without weights that do the same in any format.
+# Layers without weights that compute the same in any type.
 _PLAIN = (
     layers.Activation,
     layers.Add,
@@ -42,7 +42,7 @@ _PLAIN = (
 
 
 def block(classifier: Any) -> contextlib.AbstractContextManager[None]:
-    """Returns a block in which `twins.fast` has the classifier's half form.
+    """Returns a block in which `twins.fast` runs the classifier in bfloat16.
 
     Args:
         classifier: A functional or sequential Keras model.
@@ -64,14 +64,17 @@ def block(classifier: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def inner_layers(model: Any) -> list[keras.layers.Layer]:
-    """Returns the layers between a model's ends that have a half form.
+    """Returns the layers between a model's ends that can run in bfloat16.
 
-    Models inside the model are looked into; each keeps its own ends.
+    Models inside the model are searched too; each has its own ends.
+
+    Args:
+        model: A functional or sequential Keras model.
     """
-    found = []
+    matching_layers = []
     for inner in getattr(model, "layers", []):
         if isinstance(inner, keras.Model):
-            found += inner_layers(inner)
+            matching_layers += inner_layers(inner)
     operations = _operations(model)
     after: set[int] = set()
     for operation, inputs, outputs in operations:
@@ -81,31 +84,33 @@ def inner_layers(model: Any) -> list[keras.layers.Layer]:
     for operation, inputs, outputs in reversed(operations):
         if _has_weights(operation) or before & outputs:
             before |= inputs
-    found += [
+    matching_layers += [
         operation
         for operation, inputs, outputs in operations
         if after & inputs and before & outputs and _has_form(operation)
     ]
-    # A model that is used twice is there twice.
-    return list({id(layer): layer for layer in found}.values())
+    # A model that is used twice is listed twice.
+    return list({id(layer): layer for layer in matching_layers}.values())
 
 
 def _first(model: Any) -> list[keras.layers.Conv2D]:
-    """Returns the convolutions that no layer with weights comes before."""
+    """Returns the convolutions without a layer with weights before them."""
     after: set[int] = set()
-    found = []
+    convolutions = []
     for operation, inputs, outputs in _operations(model):
         if not after & inputs and type(operation) is layers.Conv2D:
-            found.append(operation)
+            convolutions.append(operation)
         if _has_weights(operation) or after & inputs:
             after |= outputs
-    return [layer for layer in found if _has_form(layer)]
+    return [layer for layer in convolutions if _has_form(layer)]
 
 
-def _cast_behind(layer: keras.layers.Conv2D) -> Callable:
-    """Runs a layer as it is, its outputs cast once for all that read them."""
+def _cast_behind(
+    layer: keras.layers.Conv2D,
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a function that runs a layer and casts its outputs once."""
 
-    def call(inputs):
+    def call(inputs: tf.Tensor) -> tf.Tensor:
         return tf.cast(layer(inputs, training=False), DTYPE)
 
     call.takes = layer.compute_dtype
@@ -113,31 +118,32 @@ def _cast_behind(layer: keras.layers.Conv2D) -> Callable:
 
 
 def multiplications(model: Any) -> int:
-    """Counts those that are done in half precision, for one image."""
+    """Returns the number of bfloat16 multiplications for one image.
+
+    Args:
+        model: A functional or sequential Keras model.
+    """
     total = 0
     for layer in inner_layers(model):
         if type(layer) is layers.Conv2D:
             _, height, width, _ = layer.output.shape
             size = layer.kernel.shape.num_elements()
-            # Where the size of images is open the count is of one pixel.
+            # If the image size is not fixed, the count is for one pixel.
             total += (height or 1) * (width or 1) * size
     return total
 
 
 def _operations(model: Any) -> list[tuple[Any, set[int], set[int]]]:
-    """Returns operations that are used once, with their tensors' identities."""
-    found = []
+    """Returns operations with one use, and the ids of their tensors."""
+    operations = []
     for operation in getattr(model, "operations", getattr(model, "layers", [])):
         try:
             tensors = operation.input, operation.output
         except (AttributeError, ValueError):
             continue
-        found.append((operation, *(set(map(id, _flat(t))) for t in tensors)))
-    return found
-
-
-def _flat(tensors: Any) -> list[Any]:
-    return tf.nest.flatten(tensors)
+        ids = (set(map(id, tf.nest.flatten(t))) for t in tensors)
+        operations.append((operation, *ids))
+    return operations
 
 
 def _has_weights(operation: Any) -> bool:
@@ -172,11 +178,13 @@ def _call(layer: keras.layers.Layer) -> Callable[[Any], tf.Tensor]:
     return type(layer).from_config({**layer.get_config(), "dtype": DTYPE})
 
 
-def _convolution(layer: keras.layers.Conv2D) -> Callable:
+def _convolution(
+    layer: keras.layers.Conv2D,
+) -> Callable[[tf.Tensor], tf.Tensor]:
     kernel = _constant(layer.kernel, DTYPE)
     bias = _constant(layer.bias, DTYPE) if layer.use_bias else None
 
-    def call(inputs):
+    def call(inputs: tf.Tensor) -> tf.Tensor:
         outputs = tf.nn.conv2d(
             inputs,
             kernel,
@@ -194,7 +202,7 @@ def _convolution(layer: keras.layers.Conv2D) -> Callable:
 def _affine(
     layer: keras.layers.BatchNormalization, *, relu: bool
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns x -> scale * x + shift, cut at 0 if asked."""
+    """Returns x -> scale * x + shift, or the ReLU of it."""
     scale = tf.math.rsqrt(_constant(layer.moving_variance) + layer.epsilon)
     if layer.scale:
         scale *= _constant(layer.gamma)
@@ -204,7 +212,7 @@ def _affine(
     forward, backward = (_cut, _cut_back) if relu else (_line, _line_back)
 
     @tf.custom_gradient
-    def call(inputs):
+    def call(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[..., tf.Tensor]]:
         outputs = forward(inputs, scale, shift)
         return outputs, lambda slope: backward(slope, outputs, scale)
 
@@ -215,29 +223,29 @@ def _constant(variable: Any, dtype: str = "float32") -> tf.Tensor:
     return tf.cast(tf.stop_gradient(tf.convert_to_tensor(variable)), dtype)
 
 
-# One pass each by XLA, on a CPU too, and in float32 until its end.
+# XLA makes one pass of each, also on a CPU, and computes it in float32.
 _pass = tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
 
 
 @_pass
-def _line(x, scale, shift):
+def _line(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.cast(x, tf.float32) * scale + shift, x.dtype)
 
 
 @_pass
-def _line_back(slope, y, scale):
+def _line_back(slope: tf.Tensor, y: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
     del y
     return tf.cast(tf.cast(slope, tf.float32) * scale, slope.dtype)
 
 
 @_pass
-def _cut(x, scale, shift):
+def _cut(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
     y = tf.nn.relu(tf.cast(x, tf.float32) * scale + shift)
     return tf.cast(y, x.dtype)
 
 
 @_pass
-def _cut_back(slope, y, scale):
+def _cut_back(slope: tf.Tensor, y: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
     slope = tf.where(y > 0, tf.cast(slope, tf.float32) * scale, 0.0)
     return tf.cast(slope, y.dtype)
 
@@ -245,30 +253,30 @@ def _cut_back(slope, y, scale):
 def _pairs(
     model: Any, inner: list[keras.layers.Layer]
 ) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
-    """Returns normalisations with the ReLU that alone sees their outputs."""
-    found = []
+    """Returns normalisations whose outputs only a ReLU reads, with the ReLU."""
+    pairs = []
     for part in getattr(model, "layers", []):
         if isinstance(part, keras.Model):
-            found += _pairs(part, inner)
+            pairs += _pairs(part, inner)
     readers: dict[int, list[Any]] = {}
     for operation, inputs, _ in _operations(model):
         for tensor in inputs:
             readers.setdefault(tensor, []).append(operation)
-    for tensor in _flat(getattr(model, "outputs", None) or []):
+    for tensor in tf.nest.flatten(getattr(model, "outputs", None) or []):
         readers.setdefault(id(tensor), []).append(None)
-    known = {id(layer) for layer in inner}
+    inner_ids = {id(layer) for layer in inner}
     for layer in inner:
         if type(layer) is not layers.BatchNormalization:
             continue
         (reader, *others) = readers.get(id(layer.output), [None])
-        if not others and id(reader) in known and _is_relu(reader):
-            found.append((layer, reader))
-    return found
+        if not others and id(reader) in inner_ids and _is_relu(reader):
+            pairs.append((layer, reader))
+    return pairs
 
 
 def _is_relu(layer: keras.layers.Layer) -> bool:
     if type(layer) is layers.ReLU:
-        plain = layer.max_value is None and not layer.threshold
-        return plain and not layer.negative_slope
+        is_unbounded = layer.max_value is None and not layer.threshold
+        return is_unbounded and not layer.negative_slope
     activation = keras.activations.relu
     return type(layer) is layers.Activation and layer.activation is activation

@@ -2,8 +2,8 @@
 
     transport_costs(a, b)                # a [..., n, features], b [..., m, ...]
 
-Parts: `cosine_cost(a, b)` is the cost of moving one vector to another,
-`sinkhorn_plan(cost)` the cheapest way to move one uniform batch to the other.
+Parts: `cosine_cost(a, b)` is the cost to move one vector to another, and
+`sinkhorn_plan(cost)` the cheapest plan to move one uniform batch to the other.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ def transport_costs(
     regularization: float = 0.01,
     num_iterations: int = 50,
 ) -> tf.Tensor:
-    """Returns what each vector of `a` costs when `a` is moved to `b`.
+    """Returns the cost of each vector of `a` when `a` is moved to `b`.
 
         cost_i = sum_j P_ij C_ij,    C_ij = 1 - cos(a_i, b_j)
         P = argmin_P  sum_ij P_ij C_ij - regularization * H(P)
             subject to  sum_j P_ij = 1/n,  sum_i P_ij = 1/m
 
-    The sum over i is the transport distance of the batches. Its gradient takes
-    the plan P as constant and goes through the cost alone. By the envelope
-    theorem that is the exact gradient of the minimum above, which differs from
-    the distance by the entropy of the plan, at most regularization * log(n m).
+    The sum over i is the transport distance of the batches. Its gradient
+    treats the plan P as constant and passes only through the cost. By the
+    envelope theorem this is the exact gradient of the minimum above, which
+    differs from the distance by the entropy of the plan, at most
+    regularization * log(n m).
 
     Args:
         a: Vectors [..., n, features], float32 or float64.
@@ -39,8 +40,8 @@ def transport_costs(
         num_iterations: Number of Sinkhorn's iterations.
 
     Returns:
-        Costs [..., n]. Zero vectors are at cost 1 from everything. Rounding
-        may take the distance of equal batches below 0, by 1e-7 or so.
+        Costs [..., n]. A zero vector has the cost 1 to any vector. By rounding
+        the distance of equal batches may be slightly below 0, about -1e-7.
 
     Reference: Cuturi, Sinkhorn Distances, 2013; with this cost and
     regularization 0.01 in Zhang and Wang, Defense Against Adversarial Attacks
@@ -64,7 +65,7 @@ def transport_costs(
 
 
 def cosine_cost(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Cosine distances 1 - cos(a_i, b_j), [..., n, m].
+    """Returns the cosine distances 1 - cos(a_i, b_j), [..., n, m].
 
     Args:
         a: Vectors [..., n, features], float32 or float64.
@@ -74,8 +75,9 @@ def cosine_cost(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     for name, vectors in {"a": a, "b": b}.items():
         if vectors.dtype not in (tf.float32, tf.float64):
             raise ValueError(
-                f"Argument `{name}` must be float32 or float64: less is too "
-                f"coarse for Sinkhorn. Received: dtype={vectors.dtype.name}"
+                f"Argument `{name}` must be float32 or float64, because "
+                "Sinkhorn needs their precision. Received: "
+                f"dtype={vectors.dtype.name}"
             )
         if vectors.shape.rank is not None and vectors.shape.rank < 2:
             raise ValueError(
@@ -97,19 +99,19 @@ def sinkhorn_plan(
     regularization: float = 0.01,
     num_iterations: int = 50,
 ) -> tf.Tensor:
-    """The entropic transport plan between uniform weights, as a constant.
+    """Returns the entropic transport plan between uniform weights.
 
         P_ij = exp(u_i + v_j - C_ij / regularization)
 
     Rows sum to 1/n up to rounding; columns tend to 1/m with the iterations.
 
     Args:
-        cost: [..., n, m].
+        cost: Costs [..., n, m].
         regularization: Weight of the plan's entropy, in units of the cost.
-        num_iterations: Sinkhorn's iterations.
+        num_iterations: Number of Sinkhorn's iterations.
 
     Returns:
-        The plan [..., n, m]; no gradient goes through it.
+        The plan [..., n, m], which is a constant for gradients.
     """
     arguments.number_above(0, regularization=regularization)
     arguments.integer_at_least(1, num_iterations=num_iterations)
@@ -117,10 +119,10 @@ def sinkhorn_plan(
     shape = tf.cast(tf.shape(scores), scores.dtype)
     log_n, log_m = tf.math.log(shape[-2]), tf.math.log(shape[-1])
 
-    def rows(v):
+    def rows(v: tf.Tensor) -> tf.Tensor:
         return -log_n - tf.reduce_logsumexp(scores + v, axis=-1, keepdims=True)
 
-    def columns(u):
+    def columns(u: tf.Tensor) -> tf.Tensor:
         return -log_m - tf.reduce_logsumexp(scores + u, axis=-2, keepdims=True)
 
     _, v = tf.while_loop(
@@ -134,9 +136,9 @@ def sinkhorn_plan(
 
 
 def _unit(vectors: tf.Tensor) -> tf.Tensor:
-    # Division by the largest entry keeps the squares from over- and
-    # underflow, and changes no cosine, hence no gradient. Then the square of
-    # the norm is 0 or at least 1, so that 0.5 guards the zero vector only.
+    # Division by the largest entry avoids over- and underflow of the squares
+    # and changes no cosine, hence no gradient. The square of the norm is then
+    # 0 or at least 1, so that the epsilon 0.5 affects only the zero vector.
     largest = tf.reduce_max(tf.abs(vectors), axis=-1, keepdims=True)
     largest = tf.where(largest > 0, largest, tf.ones_like(largest))
     scaled = vectors / tf.stop_gradient(largest)

@@ -1,4 +1,4 @@
-"""The graph of a Keras model, with other calls in place of some layers' own.
+"""Twins of Keras models, in which functions replace the calls of some layers.
 
     model = twins.twin(classifier, {convolution: fast_call})
     logits = model(images, training=True)
@@ -6,10 +6,9 @@
     with twins.block({convolution: fast_call}):
         logits = twins.fast(classifier)(images)     # the same
 
-A twin runs the layers of the classifier themselves, so that weights,
-statistics, random states, masks and losses are the classifier's. The
-classifier is only read: its layers keep their calls, gain no nodes and know
-nothing of the twin.
+A twin runs the layers of the classifier itself, so that both share weights,
+statistics, random states, masks and losses. The classifier is not changed: its
+layers keep their calls, get no new nodes and have no reference to the twin.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Block(NamedTuple):
     twins: dict[keras.Model, keras.Model]
 
 
-# Each thread has its own.
+# Each thread has its own value.
 _BLOCK: contextvars.ContextVar[_Block | None] = contextvars.ContextVar(
     "twins_block", default=None
 )
@@ -39,11 +38,11 @@ _BLOCK: contextvars.ContextVar[_Block | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def block(calls: Calls, *, dtype: str | None = None) -> Iterator[None]:
-    """Has `fast` return twins with these calls inside the block.
+    """Makes `fast` return twins with these calls inside the block.
 
     Args:
-        calls: As in `twin`.
-        dtype: As in `twin`.
+        calls: Functions by layer, as in `twin`.
+        dtype: Type of the functions' arguments, as in `twin`.
     """
     token = _BLOCK.set(_Block(calls, dtype, {}))
     try:
@@ -53,10 +52,13 @@ def block(calls: Calls, *, dtype: str | None = None) -> Iterator[None]:
 
 
 def fast(model: Any) -> Any:
-    """Returns the model in the form of the block around, to be called there.
+    """Returns the twin of a model in the current block, or the model itself.
 
-    Outside of a block, and where none of its layers has another call there, it
-    is the model itself.
+    The model itself is returned outside of a block, and if the block has no
+    function for any of its layers.
+
+    Args:
+        model: Classifier or other network.
     """
     block = _BLOCK.get()
     if block is None or not isinstance(model, keras.Model):
@@ -69,21 +71,19 @@ def fast(model: Any) -> Any:
 def twin(model: Any, calls: Calls, *, dtype: str | None = None) -> Any:
     """Returns a model that runs `calls[layer]` where `model` runs the layer.
 
-    Models inside the model are treated alike. A model without such a layer,
-    or without a graph (a subclassed one, or any other function), is returned
+    The same holds for models inside the model. A model without such a layer,
+    or without a graph (a subclassed model, or any other function), is returned
     itself.
 
     Args:
-        model: Classifier or other network, which stays as it is.
-        calls: For some of its layers of one argument, a function of that
-            argument.
-        dtype: The dtype in which the functions get it, unless one has another
-            as its attribute `takes`; None for that in which the layer
-            computes.
+        model: Classifier or other network, which is not changed.
+        calls: Functions of one argument, by the layers that they replace.
+        dtype: Type of the functions' arguments, or None for the layer's
+            compute type. An attribute `takes` of a function overrides it.
 
     Returns:
-        A model that is called as `model` is, with the same result where the
-        functions compute what the layers do.
+        A model with the signature of `model`. Its results are the same if the
+        functions compute the same as the layers.
     """
     if not _holds_any(model, calls):
         return model
@@ -91,11 +91,11 @@ def twin(model: Any, calls: Calls, *, dtype: str | None = None) -> Any:
     if graph is None:
         return model
 
-    def stand_in(operation):
+    def stand_in(operation: keras.Operation) -> keras.Operation:
         if operation in calls:
             function = calls[operation]
-            taken = getattr(function, "takes", dtype)
-            return _Replaced(operation, function, taken)
+            input_dtype = getattr(function, "takes", dtype)
+            return _Replacement(operation, function, input_dtype)
         inner = twin(operation, calls, dtype=dtype)
         if inner is not operation:
             return inner
@@ -115,7 +115,7 @@ def _holds_any(model: Any, calls: Calls) -> bool:
 
 
 def _graph(model: keras.Model) -> keras.Model | None:
-    """Returns the graph as a model without a compiled state, or None."""
+    """Returns the model's graph as an uncompiled model, or None."""
     if not getattr(model, "inputs", None) or model.quantization_mode:
         return None
     if isinstance(model, keras.Sequential):
@@ -124,17 +124,17 @@ def _graph(model: keras.Model) -> keras.Model | None:
         inputs, outputs = model.input, model.output
     graph = keras.Model(inputs, outputs, name=model.name)
     graph_calls = (keras.Sequential.call, type(graph).call)
-    # A class, or a user, may have replaced what runs the graph.
-    own_call = getattr(model.call, "__func__", None) not in graph_calls
-    if own_call or type(model).__call__ is not keras.Model.__call__:
+    # A subclass, or a user, may have replaced the method that runs the graph.
+    has_own_call = getattr(model.call, "__func__", None) not in graph_calls
+    if has_own_call or type(model).__call__ is not keras.Model.__call__:
         return None
     return graph
 
 
 class _Same(keras.Operation):
-    """Runs an operation of the model, and does nothing of its own."""
+    """Runs an operation of the model without any change."""
 
-    def __init__(self, operation: keras.Operation):
+    def __init__(self, operation: keras.Operation) -> None:
         super().__init__(name=operation.name)
         self.operation = operation
 
@@ -152,20 +152,23 @@ class _Same(keras.Operation):
 
 
 class _SameLayer(_Same, keras.layers.Layer):
-    """Runs a layer, whose casts, masks and losses are then its own affair.
+    """Runs a layer, which handles its casts, masks and losses itself.
 
-    As a layer it is told whether to train; and since it tracks the model's
-    layer, a call of the twin clears that one's losses first, as a call of the
-    model does.
+    Since this is a Keras layer, it receives `training`. Since it tracks the
+    model's layer, a call of the twin first clears the losses of that layer, as
+    a call of the model does.
     """
 
 
-class _Replaced(keras.layers.Layer):
-    """Runs a function in place of a layer, with its casts or others."""
+class _Replacement(keras.layers.Layer):
+    """Runs a function in place of a layer, with the layer's or other casts."""
 
     def __init__(
-        self, layer: keras.layers.Layer, function: Callable, dtype: str | None
-    ):
+        self,
+        layer: keras.layers.Layer,
+        function: Callable[[tf.Tensor], tf.Tensor],
+        dtype: str | None,
+    ) -> None:
         super().__init__(
             name=layer.name,
             dtype=dtype or layer.compute_dtype,
@@ -175,7 +178,7 @@ class _Replaced(keras.layers.Layer):
         self.function = function
         self.built = True
 
-    # Batch normalisation is given a mask, of use in training alone.
+    # Batch normalisation receives a mask, which only training uses.
     def compute_output_spec(self, inputs, mask=None):
         return self.layer.compute_output_spec(inputs)
 

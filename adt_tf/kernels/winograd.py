@@ -1,23 +1,24 @@
-"""Fewer multiplications in 3x3 convolutions, on CPUs.
+"""Winograd's 3x3 convolutions, with fewer multiplications, for CPUs.
 
     with winograd.convolutions(classifier):
         logits = twins.fast(classifier)(x, training=False)
 
-A 3x3 convolution may be done in the minimal way of Winograd, F(2x2, 3x3),
+Winograd's minimal algorithm F(2x2, 3x3) computes a 3x3 convolution as
 
     y = A' [(G w G') * (B' x B)] A
 
-on tiles of 4x4 pixels, with 16 products in place of 36 for each 2x2 outputs.
-The turned and transposed twin of w serves the way back to x, and
+on tiles of 4x4 pixels, with 16 products instead of 36 for each 2x2 outputs. The
+gradient of x is the convolution of dy with the rotated and transposed kernel.
+The gradient of w is
 
     dw = G' [(B' x B)' (A dy A')] G,
 
-summed over the tiles, the way back to w. An inner problem runs one classifier
-on the same weights again and again and wants gradients of its input alone:
-then G w G' is made once for all steps. The error is of the order of float32's
-rounding, as that of the direct form is. Wide layers gain, narrow ones lose
-more in the transforms than they save, so only those with many channels are
-changed. Libraries on accelerators choose by themselves.
+summed over the tiles. An inner problem runs one classifier many times with the
+same weights and needs gradients of its input only: G w G' is then computed once
+for all steps. The error is of the order of float32's rounding, as in the direct
+form. Wide layers become faster; narrow ones lose more in the transforms than
+they save, so only layers with many channels are replaced. On accelerators the
+libraries choose the algorithm themselves.
 
 Reference: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks,
 2016.
@@ -26,6 +27,7 @@ Reference: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks,
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -33,9 +35,9 @@ import tensorflow as tf
 
 from adt_tf.kernels import twins
 
-#: Fewest channels, in and out, at which it is measured to pay: of y and dx,
+#: Fewest input and output channels at which y and dx were measured faster.
 MIN_CHANNELS = 128
-#: and of dw alone, which gains most.
+#: The same for dw alone, which gains most.
 MIN_TRAINED_CHANNELS = 64
 
 # Rows of B', A' and A, each as {index: coefficient}.
@@ -46,25 +48,23 @@ _KERNEL_ROWS = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 
 
 def pays() -> bool:
-    """Says whether what is traced now should have the fast form."""
-    traced = not tf.executing_eagerly()
-    return traced and not tf.config.list_logical_devices("GPU")
+    """Returns whether the function that is traced now should use Winograd."""
+    is_traced = not tf.executing_eagerly()
+    return is_traced and not tf.config.list_logical_devices("GPU")
 
 
 def convolutions(
     *models: Any, trained: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """Returns a block in which wide convolutions of models have a fast form.
+    """Returns a block in which twins run wide convolutions by Winograd.
 
-    Only what calls `twins.fast(model)` there runs it; the models stay as they
-    are.
+    Only `twins.fast(model)` uses them; the models are not changed.
 
     Args:
         *models: Keras models.
-        trained: False transforms the kernels where this is called, outside a
-            loop that is traced in it, therefore, and once for all its
-            steps; no gradient of them passes. True transforms them in each
-            call, and gradients pass.
+        trained: Whether kernels have gradients. False transforms the kernels
+            once, in this call, hence outside a loop that is traced in the
+            block. True transforms them in each call of the twin.
     """
     fast_call = _trained_call if trained else _fixed_call
     fewest = MIN_TRAINED_CHANNELS if trained else MIN_CHANNELS
@@ -79,15 +79,20 @@ def convolutions(
 def wide_convolutions(
     model: Any, fewest: int = MIN_CHANNELS
 ) -> list[keras.layers.Conv2D]:
-    """Returns the layers, of models inside it too, that the fast form suits."""
-    found = []
+    """Returns the convolutions that Winograd makes faster.
+
+    Args:
+        model: A Keras model; models inside it are searched too.
+        fewest: Fewest input and output channels.
+    """
+    matching_layers = []
     for layer in getattr(model, "layers", []):
         if isinstance(layer, keras.Model):
-            found += wide_convolutions(layer, fewest)
+            matching_layers += wide_convolutions(layer, fewest)
         elif type(layer) is keras.layers.Conv2D and _is_wide(layer, fewest):
-            found.append(layer)
-    # A layer that is used twice is there twice.
-    return list({id(layer): layer for layer in found}.values())
+            matching_layers.append(layer)
+    # A layer that is used twice is listed twice.
+    return list({id(layer): layer for layer in matching_layers}.values())
 
 
 def _is_wide(layer: keras.layers.Conv2D, fewest: int) -> bool:
@@ -113,7 +118,9 @@ def _is_even(images: tf.Tensor) -> bool:
     return None not in (height, width) and height % 2 == width % 2 == 0
 
 
-def _fixed_call(layer: keras.layers.Conv2D):
+def _fixed_call(
+    layer: keras.layers.Conv2D,
+) -> Callable[[tf.Tensor], tf.Tensor]:
     kernel = tf.stop_gradient(tf.convert_to_tensor(layer.kernel))
     forward, backward = transformed(kernel), transformed(_turned(kernel))
 
@@ -129,7 +136,9 @@ def _fixed_call(layer: keras.layers.Conv2D):
     return call
 
 
-def _trained_call(layer: keras.layers.Conv2D):
+def _trained_call(
+    layer: keras.layers.Conv2D,
+) -> Callable[[tf.Tensor], tf.Tensor]:
     wide = min(layer.kernel.shape[2:]) >= MIN_CHANNELS
 
     def convolution(x, kernel):
@@ -140,7 +149,7 @@ def _trained_call(layer: keras.layers.Conv2D):
     @tf.custom_gradient
     def tiled(x, kernel):
         def gradient(dy):
-            # Not earlier than dy: the tiles are large.
+            # The tiles are large, so they are computed only after dy.
             with tf.control_dependencies([dy]):
                 late_x = tf.identity(x)
             slope = convolution(dy, _turned(kernel))
@@ -158,24 +167,33 @@ def _trained_call(layer: keras.layers.Conv2D):
 
 
 def _turned(kernel: tf.Tensor) -> tf.Tensor:
-    """The kernel of the way back: half a turn, its channels exchanged."""
+    """Returns the kernel of the gradient: rotated, channels exchanged."""
     return tf.transpose(kernel[::-1, ::-1], [0, 1, 3, 2])
 
 
 def transformed(kernel: tf.Tensor) -> list[tf.Tensor]:
-    """Returns G w G' of a kernel [3, 3, C, D]: 16 matrices [C, D]."""
+    """Returns G w G' as 16 matrices [C, D].
+
+    Args:
+        kernel: Kernel w [3, 3, C, D].
+    """
     flat = tf.matmul(_kernel_matrix(), tf.reshape(kernel, [9, -1]))
     return tf.unstack(tf.reshape(flat, [16, *kernel.shape[2:]]))
 
 
 def _kernel_matrix() -> tf.Tensor:
-    """Returns w -> G w G' as a matrix [16, 9]."""
+    """Returns the map from w to G w G' as a matrix [16, 9]."""
     rows = tf.constant(_KERNEL_ROWS)
     return tf.reshape(tf.einsum("ip,jq->ijpq", rows, rows), [16, 9])
 
 
 def kernel_gradient(x: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-    """Returns the gradient [3, 3, C, D] of the kernel, that of y being dy."""
+    """Returns the gradient [3, 3, C, D] of the kernel.
+
+    Args:
+        x: Input of the convolution, [n, H, W, C].
+        dy: Gradient of its output, [n, H, W, D].
+    """
     products = [
         tf.matmul(tile, slope, transpose_a=True)
         for tile, slope in zip(_input_tiles(x), _slope_tiles(dy), strict=True)
@@ -186,9 +204,11 @@ def kernel_gradient(x: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
 
 
 def convolve(x: tf.Tensor, matrices: list[tf.Tensor]) -> tf.Tensor:
-    """Returns the convolution, padded by one pixel, of x [n, H, W, C].
+    """Returns the convolution of x, padded by one pixel on each side.
 
-    H and W are even; `matrices` is what `transformed` makes of the kernel.
+    Args:
+        x: Input [n, H, W, C]; H and W are even.
+        matrices: Transformed kernel, from `transformed`.
     """
     _, height, width, _ = x.shape
     products = [
@@ -209,9 +229,9 @@ def _combined(row: dict[int, int], terms: Any) -> tf.Tensor:
     return total
 
 
-# XLA makes one pass of the many sums of shifted images, on a CPU too.
+# XLA makes one pass of the many sums of shifted images, also on a CPU.
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
-def _input_tiles(x):
+def _input_tiles(x: tf.Tensor) -> list[tf.Tensor]:
     """Returns B' x B of all tiles: 16 matrices [tiles, channels]."""
     _, height, width, channels = x.shape
     x = tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]])
@@ -231,7 +251,7 @@ def _input_tiles(x):
 
 
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
-def _slope_tiles(dy):
+def _slope_tiles(dy: tf.Tensor) -> list[tf.Tensor]:
     """Returns A dy A' of all tiles: 16 matrices [tiles, channels]."""
     pixels = [[dy[:, i::2, j::2] for j in range(2)] for i in range(2)]
     rows = [
@@ -246,8 +266,8 @@ def _slope_tiles(dy):
 
 
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=False)
-def _output(products, height, width):
-    """Returns A' m A of all tiles, put together to an image."""
+def _output(products: list[tf.Tensor], height: int, width: int) -> tf.Tensor:
+    """Returns A' m A of all tiles, joined to an image."""
     channels = products[0].shape[-1]
     tiles = [
         tf.reshape(product, [-1, height, width, channels])

@@ -3,21 +3,22 @@
     classifier = networks.get("wrn-28-10", input_shape=(32, 32, 3), seed=0)
     logits = classifier(images, training=False)
 
-All of them are ordinary functional Keras models of plain Keras layers: they
-run any batch size, save and load without custom objects, and take their
-weights from an explicit seed.
+All networks are functional Keras models that consist of Keras' layers: they
+take batches of any size, save and load without custom objects, and initialise
+their weights from an explicit seed.
 
 Classifiers, from images in [0, 1] to logits:
 
 - `wide_resnet`: WRN-depth-widen_factor, the classifiers of the paper;
 - `preact_resnet18`, `preact_resnet34`: ResNets with pre-activation;
 - `resnet`: ResNet-18, 34 and 50 with the activation after the sum;
-- `dm_wide_resnet`, `dm_preact_resnet`: DeepMind's, with SiLU;
+- `dm_wide_resnet`, `dm_preact_resnet`: DeepMind's networks with SiLU;
+- `madry_resnet.madry_wide_resnet`: the network of Madry et al.'s challenge;
 - `small_cnn`: for 8x8 to 32x32 images on a laptop;
 - `trades_small_cnn`, `lenet5`: for MNIST;
-- `get`: any of them by its name;
+- `get`: any of these classifiers by its name;
 - `from_application`: a network of keras.applications, with a new head;
-- `as_classifier`: any Keras model, with scaling in front and its softmax off;
+- `as_classifier`: any Keras model, scaled and without its softmax;
 - `feature_extractor`: the part of a classifier before its pooling.
 
 Networks of the amortised attacks:
@@ -88,7 +89,7 @@ _CLASSIFIERS = {
 
 
 def get(name: str, **kwargs: Any) -> keras.Model:
-    """Builds the classifier of a name, as flags give it.
+    """Builds a classifier by name.
 
     Args:
         name: `"wrn-<depth>-<widen_factor>"` such as `"wrn-28-10"`,
@@ -97,10 +98,10 @@ def get(name: str, **kwargs: Any) -> keras.Model:
             `"small_cnn"`, `"trades_small_cnn"` or `"lenet5"`; or
             `"keras:<name>"` for a network of keras.applications, such as
             `"keras:MobileNetV2"`.
-        **kwargs: Arguments of the classifier: `input_shape`, `num_classes`,
-            `seed`; of those of keras.applications also `weights` and
-            `frozen_layers`, of all others `activation`: "relu" or another
-            by Keras' name.
+        **kwargs: Arguments of the classifier: `input_shape`, `num_classes`
+            and `seed`; for keras.applications also `weights` and
+            `frozen_layers`; for all others also `activation`, such as
+            "relu", by Keras' name.
 
     Returns:
         A model from images to logits.
@@ -110,9 +111,9 @@ def get(name: str, **kwargs: Any) -> keras.Model:
     >>> get("wrn-10-1", input_shape=(28, 28, 1), num_classes=5).output_shape
     (None, 5)
     """
-    wide = re.fullmatch(r"(dm-)?wrn-(\d+)-(\d+)", str(name))
-    if wide:
-        deepmind, depth, widen_factor = wide.groups()
+    match = re.fullmatch(r"(dm-)?wrn-(\d+)-(\d+)", str(name))
+    if match:
+        deepmind, depth, widen_factor = match.groups()
         build = dm_wide_resnet if deepmind else wide_resnet
         if not deepmind:
             kwargs = _with_variant(kwargs)
@@ -129,12 +130,12 @@ def get(name: str, **kwargs: Any) -> keras.Model:
     if name in _CLASSIFIERS:
         return _CLASSIFIERS[name](**kwargs)
     wide = "wrn-<depth>-<widen_factor>"
-    known = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS), "keras:<name>"]
-    raise arguments.error(f"be one of {', '.join(map(repr, known))}", name=name)
+    names = [wide, f"dm-{wide}", *sorted(_CLASSIFIERS), "keras:<name>"]
+    raise arguments.error(f"be one of {', '.join(map(repr, names))}", name=name)
 
 
 def _with_variant(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Hands an activation on in the form that pre-activation networks take."""
+    """Returns the arguments with the activation inside a `Variant`."""
     if "activation" not in kwargs:
         return kwargs
     others = {k: v for k, v in kwargs.items() if k != "activation"}

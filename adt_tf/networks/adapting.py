@@ -1,6 +1,6 @@
-"""Makes a classifier for attacks of a model that was built without them.
+"""Adapts any Keras model to images in [0, 1] and logits.
 
-classifier = as_classifier(model, pixels=(0, 255))   # and off the softmax
+classifier = as_classifier(model, pixels=(0, 255))   # and without a softmax
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import keras
 from adt_tf.checks import arguments
 
 _CHANGE = (
-    "Build the classifier without it: the last layer gives logits, "
+    "Build the classifier without it, so that its last layer returns logits: "
     "`keras.layers.Dense(num_classes)`."
 )
 
@@ -27,16 +27,16 @@ def as_classifier(
 ) -> keras.Model:
     """Returns a classifier from images in [0, 1] to logits.
 
-    The model's layers are shared: training the classifier trains the model.
-    Only where the last layer has a softmax of its own, that layer is copied
-    without it.
+    The classifier shares the model's layers: training it trains the model. If
+    the last layer has a softmax as its activation, the classifier has a copy
+    of that layer without it.
 
     Args:
-        model: A functional or Sequential Keras model of one image input, that
-            gives logits or probabilities by a softmax.
-        pixels: The lowest and the highest pixel value that the model expects,
-            such as (0, 255) or (-1, 1).
-        mean: Mean of each channel, in the units of `pixels`, where the model
+        model: A functional or Sequential Keras model with one image input. It
+            returns logits, or the probabilities of a softmax.
+        pixels: Lowest and highest pixel value that the model expects, such as
+            (0, 255) or (-1, 1).
+        mean: Mean of each channel, in the units of `pixels`, if the model
             expects (image - mean) / std.
         std: Standard deviation of each channel.
 
@@ -53,8 +53,9 @@ def as_classifier(
     graph = getattr(model, "_functional", model)
     if not isinstance(graph, keras.Model) or not hasattr(graph, "outputs"):
         raise ValueError(
-            "A subclassed model has no graph to change. Scale the images and "
-            "leave the softmax out in its `call`, or wrap it yourself. "
+            "Argument `model` must be functional or sequential: a subclassed "
+            "model has no graph to change. Scale the images and omit the "
+            "softmax in its `call`. "
             f"Received: model={type(model).__name__}"
         )
     if len(model.inputs) != 1 or len(model.outputs) != 1:
@@ -66,7 +67,10 @@ def as_classifier(
     if not low < high:
         raise arguments.error("be (low, high) with low < high", pixels=pixels)
     if (mean is None) != (std is None):
-        raise ValueError("Give both `mean` and `std`, or neither.")
+        raise ValueError(
+            "Arguments `mean` and `std` must both be given, or neither. "
+            f"Received: mean={mean}, std={std}"
+        )
     shape = model.inputs[0].shape[1:]
     inputs = keras.Input(shape)
     images = inputs
@@ -81,13 +85,13 @@ def as_classifier(
 
 
 def _without_softmax(model: keras.Model) -> keras.Model:
-    """Returns the model up to its logits."""
+    """Returns the part of the model from images to logits."""
     last = model.layers[-1]
     if isinstance(last, (keras.layers.Softmax, keras.layers.Activation)):
         if isinstance(last, keras.layers.Activation) and not _is_softmax(last):
             raise ValueError(
-                f"The model ends in {last.name!r}, an activation that is no "
-                f"softmax, so its logits cannot be had. {_CHANGE}"
+                f"The model ends in {last.name!r}, an activation that is not "
+                f"a softmax, so its logits are not available. {_CHANGE}"
             )
         return keras.Model(model.inputs, last.input)
     activation: Any = getattr(last, "activation", None)
@@ -97,7 +101,7 @@ def _without_softmax(model: keras.Model) -> keras.Model:
         raise ValueError(
             f"The model ends in {last.name!r} with the activation "
             f"{getattr(activation, '__name__', activation)!r}, so its logits "
-            f"cannot be had. {_CHANGE}"
+            f"are not available. {_CHANGE}"
         )
     config = {**last.get_config(), "activation": "linear"}
     logits = keras.layers.Dense.from_config(config)

@@ -1,11 +1,11 @@
-"""Classifiers of keras.applications, for images in [0, 1] and with logits.
+"""Builds classifiers from keras.applications, from images in [0, 1] to logits.
 
     classifier = from_application(
         "MobileNetV2", input_shape=(224, 224, 3), num_classes=2,
         weights="imagenet", frozen_layers=100)
 
-The preprocessing that the network was trained with is a part of the model, so
-that epsilon stays in pixels of [0, 1].
+The model includes the preprocessing of its training, so that epsilon is in
+pixels of [0, 1].
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def from_application(
     """Builds a classifier around a network of keras.applications.
 
     Args:
-        name: A name of keras.applications, such as "MobileNetV2".
+        name: A name in keras.applications, such as "MobileNetV2".
         input_shape: Height, width and channels of an image; three channels.
         num_classes: Number of outputs of the new head.
-        weights: "imagenet", which Keras downloads once; a file of weights
-            without the head (`include_top=False`), as Keras saves it; or None
-            for random weights.
-        frozen_layers: Number of layers, from the input on, whose weights stay
-            as they are.
+        weights: "imagenet", which Keras downloads once; a file that Keras
+            saved of the network without its head (`include_top=False`); or
+            None for random weights.
+        frozen_layers: Number of layers, starting at the input, whose weights
+            are not trained.
         seed: Seed of the random weights.
 
     Returns:
@@ -69,8 +69,9 @@ def from_application(
             raise
         raise ValueError(
             f"The ImageNet weights of {name} are not on this machine and could "
-            f"not be downloaded ({first_line(error)}). Give a file of them, "
-            "saved with include_top=False, or random weights: weights=None."
+            f"not be downloaded ({first_line(error)}). Pass weights=FILE, a "
+            "file of them without the head (include_top=False), or "
+            "weights=None for random weights."
         ) from error
     if is_file:
         _load_weights(body, weights, name)
@@ -94,24 +95,26 @@ def from_application(
 
 def _find(name: str) -> tuple[Callable[..., keras.Model], Callable[[Any], Any]]:
     """Returns the network's function and the preprocessing of its module."""
-    homes = {}
+    builders = {}
     for module in vars(keras.applications).values():
         if isinstance(module, types.ModuleType) and hasattr(
             module, "preprocess_input"
         ):
             for key, function in vars(module).items():
-                takes_top = inspect.isfunction(function) and (
+                has_head = inspect.isfunction(function) and (
                     "include_top" in inspect.signature(function).parameters
                 )
-                if takes_top:
-                    homes[key] = (function, module.preprocess_input)
+                if has_head:
+                    builders[key] = (function, module.preprocess_input)
     arguments.one_of(
-        homes, "See keras.applications for the networks.", name=name
+        builders, "See keras.applications for the networks.", name=name
     )
-    return homes[name]
+    return builders[name]
 
 
-def _load_weights(body, weights, name) -> None:
+def _load_weights(
+    body: keras.Model, weights: str | os.PathLike, name: str
+) -> None:
     path = os.fspath(weights)
     if not os.path.isfile(os.path.expanduser(path)):
         raise ValueError(
@@ -120,12 +123,12 @@ def _load_weights(body, weights, name) -> None:
         )
     try:
         with warnings.catch_warnings():
-            # Keras warns of layers that it leaves as they are.
+            # Keras only warns about layers that it does not fill.
             warnings.simplefilter("error", UserWarning)
             body.load_weights(os.path.expanduser(path))
     except Exception as error:
         raise ValueError(
-            f"{path} does not hold weights of {name} without its head, as "
-            "`keras.applications` saves them with include_top=False: "
+            f"{path} must have the weights of {name} without its head "
+            "(include_top=False), saved by Keras. It does not: "
             f"{first_line(error)}"
         ) from error

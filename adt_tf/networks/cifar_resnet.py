@@ -3,19 +3,20 @@
     classifier = resnet(18, num_classes=10)
     logits = classifier(images, training=False)
 
-These are He et al.'s networks as they are commonly used on CIFAR: the first
+These are He et al.'s networks in their usual form for CIFAR: the first
 convolution is 3x3 with stride 1, and no pooling follows it. A block computes
 
     y = relu(bn2(W2 * relu(bn1(W1 * x))) + shortcut(x))
 
-where the shortcut is x itself, or a 1x1 convolution with batch normalisation
-where the block changes the width or the size. In ResNet-50 the convolutions of
-a block are 1x1, 3x3 and 1x1, the last one four times as wide.
+where the shortcut is x itself, or a 1x1 convolution with batch normalisation if
+the block changes the width or the size. In ResNet-50 the convolutions of a
+block are 1x1, 3x3 and 1x1, the last one four times as wide.
 
 Reference: He et al., "Deep Residual Learning for Image Recognition", 2015.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -42,16 +43,16 @@ def resnet(
     normalization: tuple[Sequence[float], Sequence[float]] | None = None,
     activation: str = "relu",
 ) -> keras.Model:
-    """Builds the ResNet of a depth.
+    """Builds the ResNet of the given depth.
 
     Args:
         depth: 18, 34 or 50.
         input_shape: Shape of an image, `(height, width, channels)`.
         num_classes: Number of logits.
-        width: Width of the first stage; each further one is twice as wide.
+        width: Width of the first stage; each later stage is twice as wide.
         seed: Seed of all weights: the same seed gives the same weights.
-        normalization: Mean and standard deviation of each channel, which are
-            taken off the images first, or None.
+        normalization: Mean and standard deviation of each channel, with which
+            the model normalises the images, or None.
         activation: Activation between the layers, by Keras' name.
 
     Returns:
@@ -63,11 +64,7 @@ def resnet(
     >>> resnet(18, width=4).get_layer("features").output.shape
     (None, 4, 4, 32)
     """
-    if depth not in _NUM_BLOCKS:
-        raise ValueError(
-            "Argument `depth` must be one of 18, 34 and 50. "
-            f"Received: depth={depth}"
-        )
+    arguments.one_of(_NUM_BLOCKS, depth=depth)
     num_classes = arguments.integer_at_least(2, num_classes=num_classes)
     width = arguments.integer_at_least(1, width=width)
     initializers = Initializers(seed)
@@ -106,16 +103,16 @@ def resnet(
 
 
 def _block(
-    x,
-    filters,
+    x: keras.KerasTensor,
+    filters: int,
     *,
-    strides,
-    bottleneck,
-    initializers,
-    name,
-    activation,
-    output_name,
-):
+    strides: int,
+    bottleneck: bool,
+    initializers: Initializers,
+    name: str,
+    activation: str,
+    output_name: str | None,
+) -> keras.KerasTensor:
     """Applies a block; `filters` is the width of its 3x3 convolutions."""
     convolutions = [(filters, 3, strides), (filters, 3, 1)]
     if bottleneck:
@@ -149,7 +146,15 @@ def _block(
     return layers.activation(activation, output_name or f"{name}_relu")(x)
 
 
-def _normalized_convolution(x, filters, size, *, initializers, name, **kwargs):
+def _normalized_convolution(
+    x: keras.KerasTensor,
+    filters: int,
+    size: int,
+    *,
+    initializers: Initializers,
+    name: str,
+    **kwargs: Any,
+) -> keras.KerasTensor:
     x = convolution(
         x,
         filters,

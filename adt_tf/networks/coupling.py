@@ -18,7 +18,8 @@ def coupling(
 ) -> keras.Model:
     """Builds the network of one coupling layer of a flow.
 
-    Its last convolution starts at 0: the layer then changes nothing.
+    Its last convolution is initialised with 0, so that the coupling layer is
+    the identity at first.
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
@@ -26,9 +27,9 @@ def coupling(
         seed: Seed of all weights: the same seed gives the same weights.
 
     Returns:
-        A model from one half of a sample, with zeros in the other, and the
-        conditioning, `[batch, height, width, 4 * C]`, to C channels of shifts
-        and C channels of log-scales.
+        A model from `[batch, height, width, 4 * C]`, one half of a sample
+        (with zeros in the other half) and the conditioning, to C channels of
+        shifts and C channels of log-scales.
 
     Example:
 

@@ -4,10 +4,10 @@
     classifier = dm_preact_resnet(18)
     logits = classifier(images, training=False)
 
-They differ from `wide_resnet` and `preact_resnet18` in the activation, in the
-padding of strided convolutions, which is TensorFlow's, and in normalising the
-images themselves. The ResNets' shortcuts are 3x3 convolutions of the block's
-input before its activation. Many models of RobustBench have these networks.
+They differ from `wide_resnet` and `preact_resnet` in the activation and in the
+padding of strided convolutions, which is TensorFlow's, and they normalise the
+images themselves. A shortcut of the ResNets is a 3x3 convolution of the block's
+input before its activation. Many models of RobustBench use these networks.
 
 Reference: Gowal et al., "Uncovering the Limits of Adversarial Training against
 Norm-Bounded Adversarial Examples", 2020.
@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import keras
 
-from adt_tf.networks.preact_resnet import preact_resnet18, preact_resnet34
+from adt_tf.networks.preact_resnet import preact_resnet
 from adt_tf.networks.preactivation import Variant
 from adt_tf.networks.wide_resnet import wide_resnet
 
-#: Mean and standard deviation of the channels, as the networks have them.
+#: Mean and standard deviation of the channels in the networks.
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616))
 CIFAR100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
@@ -89,12 +89,8 @@ def dm_preact_resnet(
     Returns:
         A model from images in [0, 1] to logits.
     """
-    builders = {18: preact_resnet18, 34: preact_resnet34}
-    if depth not in builders:
-        raise ValueError(
-            f"Argument `depth` must be 18 or 34. Received: depth={depth}"
-        )
-    return builders[depth](
+    return preact_resnet(
+        depth,
         input_shape=input_shape,
         num_classes=num_classes,
         seed=seed,

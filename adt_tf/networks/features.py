@@ -3,8 +3,7 @@
     extractor = feature_extractor(classifier)
     features = extractor(images, training=False)
 
-Attacks on features and distances in feature space
-use it.
+Attacks on features and distances in feature space use it.
 """
 
 import keras
@@ -23,13 +22,13 @@ def feature_extractor(
 
     The feature map is the output of the layer named `"features"`, which all
     classifiers of this package have. In other models it is the input of the
-    last global pooling or flatten layer. A `keras.Sequential` that ends in a
-    model, such as a rescaling before a classifier, is looked into.
+    last global pooling or flatten layer. If a `keras.Sequential` ends in a
+    model, as a rescaling before a classifier does, that model is searched.
 
     Args:
         classifier: A functional or sequential Keras model.
-        with_outputs: Whether the model gives [features, outputs] rather than
-            the features alone.
+        with_outputs: Whether the result returns [features, outputs] instead
+            of the features.
 
     Returns:
         A model that shares its layers, hence its weights, with `classifier`.
@@ -44,18 +43,19 @@ def feature_extractor(
     if not inputs or len(inputs) != 1:
         raise ValueError(
             "Argument `classifier` must be a functional model of one input, "
-            "or a `keras.Sequential` that starts with a `keras.Input`: other "
-            "models have no graph in which to find the feature map. Build it "
-            "as `keras.Model(images, logits)`, or write the extractor "
-            "yourself. "
+            "or a `keras.Sequential` that starts with a `keras.Input`, "
+            "because other models have no graph. Build it as "
+            "`keras.Model(images, logits)`, or write the extractor yourself. "
             f"Received: classifier={classifier}"
         )
 
     (images,) = inputs
 
-    def extractor(features, outputs):
-        wanted = [features, outputs] if with_outputs else features
-        return keras.Model(images, wanted, name="feature_extractor")
+    def extractor(
+        features: keras.KerasTensor, outputs: keras.KerasTensor
+    ) -> keras.Model:
+        results = [features, outputs] if with_outputs else features
+        return keras.Model(images, results, name="feature_extractor")
 
     for layer in classifier.layers:
         if layer.name == "features":
@@ -75,8 +75,8 @@ def feature_extractor(
 
     raise ValueError(
         "Argument `classifier` must have a layer named 'features', or a "
-        "global pooling or flatten layer, to say which feature map is meant. "
-        "Give the layer whose output it is `name='features'`. If the "
+        "global pooling or flatten layer, which determines the feature map. "
+        "Name the layer that returns the feature map 'features'. If the "
         "classifier is a model inside this one, apply `feature_extractor` to "
         "that model and put the layers before it in front. "
         f"Received: classifier={classifier} with layers "

@@ -12,9 +12,9 @@
 The conditioning is the image, the gradient of the loss at the image and the
 gradient at its FGSM point, concatenated along the channels: for images of C
 channels `[batch, height, width, 3 * C]`. All convolutions are 3x3 with stride
-1, without bias. As in the authors' released code, the kernels of convolutions
-and dense layers start at N(0, 0.02) and the scales gamma of the batch
-normalisation at N(1, 0.02).
+1, without bias. As in the authors' released code, the initial kernels of
+convolutions and dense layers are N(0, 0.02), and the initial scales gamma of
+batch normalisation are N(1, 0.02).
 
 Reference: Dong et al., "Adversarial Distributional Training for Robust Deep
 Learning", 2020, Appendix C.
@@ -74,8 +74,8 @@ def implicit_generator(
 ) -> keras.Model:
     """Builds the generator of samples of an implicit distribution.
 
-    The latent vector passes two dense layers (256 and height * width units,
-    ReLU) and joins the conditioning as one more channel.
+    Two dense layers (256 and height * width units, ReLU) turn the latent
+    vector into one more channel of the conditioning.
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
@@ -168,7 +168,7 @@ def _trunk(
     )
     x = keras.layers.ReLU(name="stem_relu")(x)
     # The paper's table has 512 filters in all three blocks; its authors' code
-    # brings the last one back to 256.
+    # has 256 in the last one.
     for index, filters in enumerate([wide, wide, narrow], start=1):
         x = _residual_block(x, filters, initializers, f"block{index}")
     return x

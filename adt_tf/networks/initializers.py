@@ -6,9 +6,9 @@
     )
     keras.layers.Dense(10, kernel_initializer=initializers.linear())
 
-Every call gives an initialiser with its own seed, so a network that asks for
+Every call returns an initialiser with another seed. So a network that calls
 them in a fixed order has the same weights, bit for bit, for the same seed, and
-no layer repeats the draws of another.
+no two layers have the same random numbers.
 """
 
 import random
@@ -19,11 +19,11 @@ from adt_tf.checks import arguments
 
 
 class Initializers:
-    """Makes Keras initialisers whose seeds all derive from one seed.
+    """Creates Keras initialisers whose seeds derive from one seed.
 
     Args:
         seed: A non-negative integer.
-        stream: Keeps networks apart that are made from one seed.
+        stream: Name that distinguishes networks with the same seed.
 
     Example:
 
@@ -39,9 +39,8 @@ class Initializers:
     def fan_out_normal(self) -> keras.initializers.Initializer:
         """Returns N(0, stddev) with stddev = sqrt(2 / (K * K * C_out)).
 
-        This is He et al.'s initialiser over the outgoing connections of a
-        convolution of C_out filters of size K x K, the one of the Wide
-        ResNets.
+        This is He et al.'s initialiser for the outgoing connections of a
+        convolution with C_out filters of size K x K. Wide ResNets use it.
         """
         return keras.initializers.VarianceScaling(
             scale=2.0,
@@ -51,13 +50,17 @@ class Initializers:
         )
 
     def small_normal(self, mean: float = 0.0) -> keras.initializers.Initializer:
-        """Returns N(mean, 0.02), the usual one for convolutional generators."""
+        """Returns N(mean, 0.02), which is usual in convolutional generators.
+
+        Args:
+            mean: Mean of the weights.
+        """
         return keras.initializers.RandomNormal(
             mean=mean, stddev=0.02, seed=self._next_seed()
         )
 
     def linear(self) -> keras.initializers.Initializer:
-        """Returns U(-a, a) with a = 1 / sqrt(fan_in), as PyTorch's Linear."""
+        """Returns U(-a, a), a = 1 / sqrt(fan_in), as in PyTorch's Linear."""
         # VarianceScaling's uniform limit is sqrt(3 * scale / fan_in).
         return keras.initializers.VarianceScaling(
             scale=1 / 3,

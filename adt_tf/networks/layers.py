@@ -8,8 +8,8 @@
     x = activation("relu", "relu")(x)
     logits = classifier_head(x, num_classes=10, initializers=...)
 
-Convolution and normalisation follow PyTorch's conventions, so that weights
-trained there fit.
+Convolution and normalisation follow PyTorch's conventions, so that its weights
+fit.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ def convolution(
 ) -> keras.KerasTensor:
     """Applies a convolution, padded by `kernel_size // 2`.
 
-    The padding is the same on each side, as in PyTorch. With a stride Keras'
-    `"same"` would pad an even-sized image only below and to the right, and
-    see the image shifted by one pixel.
+    The padding is the same on each side, as in PyTorch. With a stride, Keras'
+    `"same"` would pad an even-sized image only below and to the right, which
+    shifts the image by one pixel.
 
     Args:
         x: Feature map `[batch, height, width, channels]`.
@@ -45,10 +45,10 @@ def convolution(
         kernel_size: Side of the kernel, odd.
         strides: Step of the kernel in both directions.
         padding: `"both"`, or `"end"` to pad a convolution with a stride only
-            below and to the right, as networks that come from TensorFlow do.
+            below and to the right, as TensorFlow's networks do.
         use_bias: Whether the convolution has a bias.
         kernel_initializer: Initialiser of the kernel.
-        dtype: Of the computation, unless the one of Keras' policy.
+        dtype: Type of the computation, or None for that of Keras' policy.
         name: Name of the layer.
 
     Returns:
@@ -82,16 +82,18 @@ def convolution(
 def batch_normalization(
     name: str,
     *,
+    epsilon: float = 1e-5,
     gamma_initializer: keras.initializers.Initializer | str = "ones",
 ) -> keras.layers.BatchNormalization:
     """Returns batch normalisation with PyTorch's defaults.
 
-    Keras' momentum is the weight of the old statistics, PyTorch's that of the
-    new ones: 0.9 here is 0.1 there. Built in the scope of a strategy of
-    tf.distribute, it takes its statistics from the batch of all replicas.
+    Keras' momentum is the weight of the old statistics, PyTorch's the weight
+    of the new ones: 0.9 here is 0.1 there. In the scope of a tf.distribute
+    strategy, the statistics are those of the batch of all replicas.
 
     Args:
         name: Name of the layer.
+        epsilon: Number that is added to the variance.
         gamma_initializer: Initialiser of the scale gamma.
 
     Returns:
@@ -104,7 +106,7 @@ def batch_normalization(
     """
     return keras.layers.BatchNormalization(
         momentum=0.9,
-        epsilon=1e-5,
+        epsilon=epsilon,
         synchronized=tf.distribute.has_strategy(),
         gamma_initializer=gamma_initializer,
         name=name,
@@ -123,7 +125,7 @@ def classifier_head(
     Args:
         x: Feature map `[batch, height, width, channels]`.
         num_classes: Number of logits.
-        initializers: Source of the dense layer's weights.
+        initializers: Initialisers of the network.
         use_bias: Whether the dense layer has biases.
 
     Returns:
@@ -166,7 +168,7 @@ def normalized(
     images: keras.KerasTensor,
     normalization: tuple[Sequence[float], Sequence[float]] | None,
 ) -> keras.KerasTensor:
-    """Returns (images - mean) / std, or the images where there is no need.
+    """Returns (images - mean) / std, or the images if there is no mean.
 
     Args:
         images: Images `[batch, height, width, channels]`.

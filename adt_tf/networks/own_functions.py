@@ -1,4 +1,4 @@
-"""Networks that a function of the user's own builds.
+"""Builds networks with a function of the user.
 
     function = find_function("mine.networks:tiny")    # imports mine.networks
     classifier = build(function, input_shape=(32, 32, 3), num_classes=10)
@@ -23,7 +23,7 @@ from adt_tf.files import first_line
 
 
 def find_function(name: str) -> Callable[..., keras.Model]:
-    """Imports a module, from the current directory too, for a function of it.
+    """Imports a function; the current directory is searched too.
 
     Args:
         name: Name of the form "package.module:function".
@@ -39,7 +39,7 @@ def find_function(name: str) -> Callable[..., keras.Model]:
         )
     module_name, _, function_name = name.partition(":")
     here = os.getcwd()
-    # The program adt-train, unlike python -m, does not look there.
+    # Unlike python -m, the program adt-train does not search there.
     if here not in sys.path:
         sys.path.append(here)
     try:
@@ -53,7 +53,7 @@ def find_function(name: str) -> Callable[..., keras.Model]:
     function = getattr(module, function_name, None)
     if not callable(function):
         raise ValueError(
-            f"{module_name!r} has no function {function_name!r}: give one that "
+            f"{module_name!r} has no function {function_name!r}: pass one that "
             "takes input_shape and num_classes and returns a Keras model. "
             f"Received: {name!r}"
         )
@@ -67,15 +67,16 @@ def build(
     num_classes: int,
     seed: int = 0,
 ) -> keras.Model:
-    """Calls a function that builds a classifier, and checks what it returns.
+    """Builds a classifier with a function, and checks its type.
 
     Args:
-        function: Is called as `function(input_shape=..., num_classes=...)`.
+        function: Function that is called as
+            `function(input_shape=..., num_classes=...)`.
         input_shape: Height, width and channels of an image.
         num_classes: Number of classes.
-        seed: Seed of Keras' random numbers, and so of initial weights.
+        seed: Seed of Keras' random numbers, hence of the initial weights.
     """
-    words = getattr(function, "__name__", repr(function))
+    function_name = getattr(function, "__name__", repr(function))
     keras.utils.set_random_seed(seed % 2**32)
     try:
         model = function(
@@ -83,13 +84,13 @@ def build(
         )
     except Exception as error:  # whatever the user's code raises
         raise ValueError(
-            f"{words}(input_shape={tuple(input_shape)}, "
+            f"{function_name}(input_shape={tuple(input_shape)}, "
             f"num_classes={num_classes}) raised {type(error).__name__}: "
             f"{first_line(error)}"
         ) from error
     if not isinstance(model, keras.Model):
         raise ValueError(
-            f"{words} must return a Keras 3 model. Received: "
+            f"{function_name} must return a Keras 3 model. Received: "
             f"{type(model).__name__}"
         )
     return model

@@ -4,7 +4,7 @@
     classifier = lenet5()
     logits = classifier(images, training=False)
 
-Both are convolutions with biases, ReLU and max pooling, then dense layers.
+Both have convolutions with biases, ReLU and max pooling, then dense layers.
 
 References: Zhang et al., "Theoretically Principled Trade-off between Robustness
 and Accuracy", 2019; LeCun et al., "Gradient-Based Learning Applied to Document
@@ -73,16 +73,16 @@ def lenet5(
 ) -> keras.Model:
     """Builds LeNet-5 with ReLU and max pooling.
 
-    Each 5x5 convolution is followed by ReLU and max pooling. The second is
-    not padded, the first only if it is asked for.
+    ReLU and max pooling follow each 5x5 convolution. Only the first one may be
+    padded.
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
         num_classes: Number of logits.
-        filters: Filters of the two convolutions.
-        units: Units of the dense layers before the last.
-        padding: Padding of the first convolution; None pads images of 28x28
-            by 2, to the 32x32 of the original.
+        filters: Numbers of filters of the two convolutions.
+        units: Numbers of units of the dense layers before the last.
+        padding: Padding of the first convolution. None pads images of 28x28
+            by 2, to the 32x32 of the original network.
         seed: Seed of all weights: the same seed gives the same weights.
         normalization: Mean and standard deviation of each channel, or None.
         activation: Activation between the layers, by Keras' name.
@@ -107,17 +107,17 @@ def lenet5(
 
 
 def _plain_cnn(
-    input_shape,
+    input_shape: Sequence[int],
     *,
-    convolutions,
-    padding,
-    units,
-    seed,
-    normalization,
-    activation,
-    name,
-):
-    """Builds groups of convolutions, each group before a pooling."""
+    convolutions: Sequence[Sequence[tuple[int, int]]],
+    padding: int,
+    units: Sequence[int],
+    seed: int,
+    normalization: Normalization | None,
+    activation: str,
+    name: str,
+) -> keras.Model:
+    """Builds groups of convolutions (filters, size), each before a pooling."""
     units = [arguments.integer_at_least(1, units=number) for number in units]
     initializers = Initializers(seed)
     images = keras.Input(arguments.image_shape(input_shape), name="images")

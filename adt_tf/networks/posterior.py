@@ -7,9 +7,10 @@
     )
     log_q = distribution.log_prob(z)
 
-The entropy of an implicit distribution has no closed form. A network that
-guesses from a perturbation delta the latent vector z that it was made of
-bounds it from below: the better the guess, the more of z survives in delta.
+The entropy of an implicit distribution has no closed form. q predicts the
+latent vector z from the perturbation delta that the generator made of it, and
+so bounds the entropy from below: a better prediction means that delta contains
+more of z.
 
 Reference: Dong et al., "Adversarial Distributional Training for Robust Deep
 Learning", 2020, Table 8. The paper does not give the slope of the LeakyReLU
@@ -52,9 +53,9 @@ def posterior(
 
     Four unpadded convolutions (32x5x5, 64x4x4 with stride 2, 128x4x4, 256x4x4
     with stride 2), each with batch normalisation and LeakyReLU(0.01), then
-    global average pooling and a dense layer. Images of less than 20 pixels on
-    a side are too small for them; there the convolutions are padded. The
-    convolutions start at N(0, sqrt(2 / (K * K * C_out))).
+    global average pooling and a dense layer. For images with a side below 20
+    pixels, which are too small for them, the convolutions are padded. Their
+    initial weights are N(0, sqrt(2 / (K * K * C_out))).
 
     Args:
         input_shape: Shape of a perturbation, `(height, width, channels)`.
@@ -104,7 +105,7 @@ def posterior(
 
 
 def _fits_unpadded(size: int) -> bool:
-    """Says whether a side of `size` pixels outlasts all convolutions."""
+    """Returns whether unpadded convolutions fit a side of `size` pixels."""
     for layer in _CONVOLUTIONS:
         if size < layer.kernel_size:
             return False

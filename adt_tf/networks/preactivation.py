@@ -9,16 +9,16 @@
         name="wrn-28-10",
     )
 
-This is what `wide_resnet` and `preact_resnet18` have in common. A network is a
-3x3 convolution, stages of blocks, batch normalisation, ReLU, global average
-pooling and a dense layer; a `Variant` is another in the details that others'
-weights need. A block with weights W1, W2 computes
+`wide_resnet` and `preact_resnet` use it. A network is a 3x3 convolution, stages
+of blocks, batch normalisation, ReLU, global average pooling and a dense layer.
+A `Variant` changes the details that weights of others need. A block with
+weights W1, W2 computes
 
     a = relu(bn1(x))
     y = W2 * relu(bn2(W1 * a)) + shortcut
 
 where the shortcut is x itself, or a 1x1 convolution of the *activated* input a
-where the block changes the width or the size.
+if the block changes the width or the size.
 
 Reference: He et al., "Identity Mappings in Deep Residual Networks", 2016.
 """
@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
     Args:
         filters: Width of all blocks.
-        num_blocks: How many blocks.
+        num_blocks: Number of blocks.
         strides: Stride of the first block; the others have stride 1.
 
     Example:
@@ -66,14 +66,14 @@ class Variant(NamedTuple):
         activation: Activation between the layers, by Keras' name.
         padding: Padding of convolutions with a stride, `"both"` or `"end"`:
             see `convolution`.
-        raw_shortcut: Whether a shortcut convolves the block's input x itself
-            rather than the activated input a.
+        raw_shortcut: Whether a shortcut convolves the block's input x instead
+            of the activated input a.
         shortcut_size: Side of the shortcuts' kernels.
         final_normalization: Whether batch normalisation and the activation
             come before the pooling.
         use_bias: Whether the dense layer has a bias.
-        normalization: Mean and standard deviation of each channel, which are
-            taken off the images first, or None.
+        normalization: Mean and standard deviation of each channel, with which
+            the model normalises the images, or None.
 
     Example:
 
@@ -102,8 +102,9 @@ def preactivation_network(
 ) -> keras.Model:
     """Builds a residual classifier with pre-activation.
 
-    Convolutions have no bias and start at N(0, sqrt(2 / (K * K * C_out))); the
-    dense layer starts at U(-a, a), a = 1 / sqrt(fan_in), with bias 0.
+    Convolutions have no bias. Their initial weights are
+    N(0, sqrt(2 / (K * K * C_out))); those of the dense layer are U(-a, a),
+    a = 1 / sqrt(fan_in), with bias 0.
 
     Args:
         input_shape: Shape of an image, `(height, width, channels)`.
@@ -178,7 +179,7 @@ def preactivation_block(
         x: Feature map `[batch, height, width, channels]`.
         filters: Number of output channels.
         strides: Stride of the first convolution and of the shortcut.
-        initializers: Source of the kernels' initialisers.
+        initializers: Initialisers of the network.
         name: Prefix of the layers' names.
         variant: Details that differ from He et al.'s, or None.
 

@@ -43,7 +43,7 @@ def wide_resnet(
         input_shape: Shape of an image, `(height, width, channels)`.
         num_classes: Number of logits.
         seed: Seed of all weights: the same seed gives the same weights.
-        variant: Details that others' weights need, or None.
+        variant: Details that weights of others need, or None.
 
     Returns:
         A model named `"wrn-<depth>-<widen_factor>"` from images to logits. The
@@ -55,13 +55,7 @@ def wide_resnet(
     >>> classifier.name, classifier.output_shape, classifier.count_params()
     ('wrn-10-1', (None, 10), 78330)
     """
-    depth = arguments.integer_at_least(10, depth=depth)
-    num_blocks, remainder = divmod(depth - 4, 6)
-    if remainder:
-        raise arguments.error(
-            "be 6n + 4 with n blocks in a stage (10, 16, 22, 28, 34, ...)",
-            depth=depth,
-        )
+    num_blocks = blocks_per_stage(depth)
     widen_factor = arguments.integer_at_least(1, widen_factor=widen_factor)
     return preactivation_network(
         input_shape,
@@ -76,3 +70,27 @@ def wide_resnet(
         name=f"wrn-{depth}-{widen_factor}",
         variant=variant,
     )
+
+
+def blocks_per_stage(depth: int, *, depth_of_ends: int = 4) -> int:
+    """Returns the number of blocks in each of three stages.
+
+    Args:
+        depth: Depth of the network.
+        depth_of_ends: Depth that is not in a block of two convolutions.
+
+    Example:
+
+    >>> blocks_per_stage(28)
+    4
+    """
+    depth = arguments.integer_at_least(6 + depth_of_ends, depth=depth)
+    num_blocks, remainder = divmod(depth - depth_of_ends, 6)
+    if remainder:
+        examples = [6 * n + depth_of_ends for n in range(1, 6)]
+        raise arguments.error(
+            f"be 6n + {depth_of_ends} with n blocks in a stage "
+            f"({', '.join(map(str, examples))}, ...)",
+            depth=depth,
+        )
+    return num_blocks

@@ -2,19 +2,21 @@
 
     adt-reproduce --target=table1 --scale=paper --released=DIR
 
-DIR holds one or more of these files, in any format whose architecture
+DIR has one or more of these files, in any form whose architecture
 `adt_tf.load_classifier` recognises:
 
-- at_pgd_plus.*: the model of Madry et al., the paper's AT-PGD with a dagger;
+- at_pgd_plus.*: the model of Madry et al., the paper's AT-PGD with a dagger.
+  Its TensorFlow 1 checkpoint may keep its names in a directory at_pgd_plus;
 - adt_exp.*, adt_exp_am.*, adt_imp_am.*: the models of the paper's authors.
 
-The paper's protocol and AutoAttack attack each model. The evaluations are in
-OUTPUT/released; a file that has changed is evaluated again.
+Each is attacked by the paper's protocol and by AutoAttack. The evaluations are
+in OUTPUT/released. A file with other weights is evaluated again.
 """
 
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +30,7 @@ from adt_tf.runs import (
     protocols,
 )
 from adt_tf.runs.config import Config
+from adt_tf.serving.bridge.reading import tensorflow_checkpoints
 
 #: Mapping from the rows of Table 1 to the file names without their endings.
 FILES = {
@@ -40,16 +43,23 @@ PROTOCOLS = ("paper", "autoattack")
 
 
 def find(folder: pathlib.Path | None) -> dict[str, pathlib.Path]:
-    """Returns the files of a directory by their rows.
+    """Returns the released files in a directory, by the rows of Table 1.
 
     Args:
-        folder: Directory of the files; None gives an empty mapping.
+        folder: Directory of the files, or None.
     """
     if folder is None:
         return {}
-    paths = sorted(folder.glob("*.*")) if folder.is_dir() else []
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    # A TensorFlow 1 checkpoint is known by its index.
+    companions = re.compile(r"\.(meta|data-\d+-of-\d+)$")
     by_row = {
-        row: [path for path in paths if path.name.split(".")[0] == stem]
+        row: [
+            path
+            for path in paths
+            if path.name.split(".")[0] == stem
+            and not companions.search(path.name)
+        ]
         for row, stem in FILES.items()
     }
     for row, candidates in by_row.items():
@@ -123,8 +133,15 @@ def command(study: Study, file: pathlib.Path, protocol: str) -> str:
 
 
 def fingerprint(file: pathlib.Path) -> str:
-    """Returns the SHA-256 of a file, or of a SavedModel's graph."""
-    return files.sha256(file / "saved_model.pb" if file.is_dir() else file)
+    """Returns the SHA-256 of a file, or of the main file of a directory.
+
+    That is the graph of a SavedModel, or the index of a TensorFlow 1
+    checkpoint, which has the checksums of all weights.
+    """
+    if file.is_dir():
+        index = tensorflow_checkpoints.index_file(file)
+        file = index or file / "saved_model.pb"
+    return files.sha256(file)
 
 
 def _path(study: Study, file: pathlib.Path, protocol: str) -> pathlib.Path:

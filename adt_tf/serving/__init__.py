@@ -1,11 +1,17 @@
-"""Models that leave the house, and models that come in.
+"""Exports classifiers, and loads them from files and presets.
 
-`saved_model` exports a classifier as a SavedModel (`request_checks` has what a
-request may hold), `bundle` as versions that a server loads, with `warmup`
-requests and what is known of them (`facts`, `cards`); `runtimes` converts it
-for others than TensorFlow, and `artifact` loads what is to be attacked as it
-was shipped. `loading` reads a `.keras` file, a SavedModel, or, through
-`bridge`, weights and graphs of others; `preset_models` has classifiers by name
-(their files in `preset_files`), and `replay` shows one the perturbations that
-were found for it.
+Export:
+
+- `saved_model`: writes a SavedModel; `request_checks` checks its requests;
+- `bundle`: writes versions for a server, with `warmup` requests and their
+  evaluations (`facts`, `cards`);
+- `runtimes`: converts a classifier for ONNX, LiteRT and OpenVINO;
+- `artifact`: loads an exported file in order to attack it.
+
+Loading:
+
+- `loading`: loads a `.keras` file, a SavedModel, or, with `bridge`, weights
+  and graphs of others;
+- `preset_models`: loads classifiers by name; `preset_files` finds their files;
+- `replay`: classifies the stored perturbations of a preset again.
 """

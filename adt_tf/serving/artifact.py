@@ -1,11 +1,11 @@
-"""A shipped file, attacked as it is.
+"""Loads an exported file in order to attack the file itself.
 
     model = artifact.load("model_int8.tflite", source, like=test)
-    logits = model(images, training=False)       # the file's own
+    logits = model(images, training=False)       # logits of the file
 
-What a runtime computes in integers has no gradient, and what another one
-computes has none that TensorFlow knows. So the file is attacked by queries, and
-with images that were found on its float source.
+Integer arithmetic has no gradient, and TensorFlow cannot differentiate other
+runtimes. So a file is attacked by queries, and with adversarial images of its
+float source.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def load(
     *,
     like: data.ImageData | None = None,
 ) -> Any:
-    """Loads a file of another runtime, or a SavedModel, to be attacked.
+    """Loads a file of another runtime, or a SavedModel, for an attack.
 
     Args:
         path: A .tflite, .onnx or (OpenVINO) .xml file, or the directory of a
             SavedModel or of its versions.
-        source: The classifier that it was made of.
-        like: Examples whose shape and number of classes it must have, or None
-            for any.
+        source: Classifier from which the file was converted.
+        like: Examples whose shape and number of classes the file must have,
+            or None to accept any.
     """
     path = pathlib.Path(path)
     directory = path if (path / "saved_model.pb").is_file() else None
     directory = directory or bundle.newest(path)
     if directory is not None:
-        return _checked(loading.load(directory), path, like)
+        return _check(loading.load(directory), path, like)
     if path.suffix not in runtimes.SUFFIXES:
         raise ValueError(
             f"An artefact must be a SavedModel, or a file that ends in one of "
@@ -49,18 +49,18 @@ def load(
             "or weights are measured with --model."
         )
     model = Artifact(runtimes.load(path), source, name=path.name)
-    return _checked(model, path, like)
+    return _check(model, path, like)
 
 
-def _checked(model: Any, path: pathlib.Path, like: data.ImageData | None):
-    """Returns a model, or raises where it is one of other data."""
+def _check(model: Any, path: pathlib.Path, like: data.ImageData | None) -> Any:
+    """Returns the model, or raises if it does not fit the examples."""
     if like is None:
         return model
     shape = tuple(model.input_shape[1:])
     if shape != like.input_shape:
         raise ValueError(
-            f"{path} must take images of shape {like.input_shape}, as those "
-            f"of {like.name} are. It takes: {shape}"
+            f"{path} must take images of shape {like.input_shape}, the shape "
+            f"of {like.name}. It takes: {shape}"
         )
     number = model(tf.zeros([1, *shape]), training=False).shape[-1]
     if number != like.num_classes:
@@ -78,12 +78,12 @@ class Artifact:
         backward:  dz/dx of the source
 
     So a gradient attack on the file is BPDA (Athalye et al., 2018), and lint
-    looks at the gradients that found the images which the file is shown.
+    checks the gradients that the attack uses.
 
     Args:
-        run: A function from images to logits, of `runtimes.load`.
-        source: The classifier that the file was made of.
-        name: How reports call it.
+        run: Function from images to logits, from `runtimes.load`.
+        source: Classifier from which the file was converted.
+        name: Name of the file in reports.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Artifact:
         source: Any,
         *,
         name: str = "artefact",
-    ):
+    ) -> None:
         self.source = source
         self.name = name
         self.input_shape = (None, *run.image_shape)
@@ -100,21 +100,22 @@ class Artifact:
         self._run = run
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Returns the logits; a shipped file has an inference mode only."""
+        """Returns the logits; a file has an inference mode only."""
         if training:
             raise ValueError(
-                "An artefact cannot be run in training mode: it serves only."
+                "Argument `training` must be False: an artefact has an "
+                "inference mode only. Received: training=True"
             )
         x = tf.cast(x, tf.float32)
         return self._with_gradient(x)
 
     def _with_gradient(self, x: tf.Tensor) -> tf.Tensor:
         @tf.custom_gradient
-        def logits(x):
+        def logits(x: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
             z = tf.numpy_function(self._run, [x], tf.float32)
             z = tf.ensure_shape(z, [x.shape[0], self.num_classes])
 
-            def gradient(upstream):
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
                 with tf.GradientTape() as tape:
                     tape.watch(x)
                     source = self.source(x, training=False)

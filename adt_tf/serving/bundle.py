@@ -1,20 +1,20 @@
-"""A directory of versions, each a SavedModel with all that is known of it.
+"""Writes a directory of versions, each a SavedModel with its description.
 
     version = bundle.write(classifier, "models/digits", complete)
     bundle.newest("models/digits")                   # models/digits/1
 
 TensorFlow Serving takes `models/digits` as a base path: it serves the version
-of the highest number, and ignores other names. Each version is written beside
-its place and then renamed, so that a server never loads half of one.
+of the highest number and ignores other names. Each version is written under
+another name and then renamed, so that a server never loads an incomplete one.
 
-    models/digits/1/saved_model.pb, variables/       what is served
+    models/digits/1/saved_model.pb, variables/       the served model
                     assets.extra/                    warm-up requests
-                    robustness.json                  what is known of it
+                    robustness.json                  evaluations and origin
                     README.md, robustbench.json      the same for others
-                    model.onnx, model.tflite, ...    where asked for
+                    model.onnx, model.tflite, ...    other runtimes, on request
 
-What is known of a version lies inside of it, for the next one has other
-numbers: a version can be copied, or rolled back, as a whole.
+The description of a version is inside its directory, because the next version
+has other numbers. So a version can be copied or rolled back as a whole.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def write(
 
     Args:
         classifier: A Keras model from images to logits.
-        path: Directory of the versions; it may be new. Its name is that of
-            the model.
-        complete: Is called with the directory of the SavedModel and the
-            number of the version, before that is in its place, and adds other
-            files. Where it raises, nothing is left.
+        path: Directory of the versions, which may be new. Its name is the
+            name of the model.
+        complete: Function that adds other files. It is called with the
+            directory of the SavedModel and the number of the version, before
+            the directory is renamed. If it raises, nothing is written.
         class_names: A name for each class, or None.
         resize: Whether files of other sizes are resized.
 
     Returns:
         The directory of the version.
     """
-    # Whoever only reads a bundle does without TensorFlow Serving's messages.
+    # Reading a bundle does not need TensorFlow Serving's messages.
     from adt_tf.serving import warmup
 
     path = pathlib.Path(path)
@@ -71,41 +71,41 @@ def write(
                 warmup.write(partial, path.resolve().name, shape)
                 complete(partial, number)
         except OSError:
-            if not target.exists():  # else another process was faster
+            if not target.exists():  # otherwise another process was faster
                 raise
         else:
             return target
 
 
 def newest(path: str | os.PathLike) -> pathlib.Path | None:
-    """Returns the directory of the newest version, or None without any.
+    """Returns the directory of the newest version, or None if there is none.
 
     Args:
-        path: Directory of the versions, or anything else.
+        path: Any path, such as the directory of the versions.
     """
     versions = _versions(pathlib.Path(path))
     return versions[max(versions)] if versions else None
 
 
 def _versions(path: pathlib.Path) -> dict[int, pathlib.Path]:
-    """Returns all that has a version's name, by its number."""
+    """Returns the paths with a version's name, by their numbers."""
     if not path.is_dir():
         return {}
     return {
-        int(inside.name): inside
-        for inside in path.iterdir()
-        if inside.name.isascii() and inside.name.isdecimal()
+        int(child.name): child
+        for child in path.iterdir()
+        if child.name.isascii() and child.name.isdecimal()
     }
 
 
 def _refuse_others(path: pathlib.Path) -> None:
-    """Raises where a directory is there that holds no versions."""
+    """Raises if a path exists and is not a directory of versions only."""
     if not files.is_taken(path):
         return
-    known = set(_versions(path).values())
+    versions = set(_versions(path).values())
     if not path.is_dir() or any(
-        inside not in known and not files.is_leftover(inside)
-        for inside in path.iterdir()
+        child not in versions and not files.is_leftover(child)
+        for child in path.iterdir()
     ):
         raise ValueError(
             "Argument `path` must be a new or an empty directory, or one that "

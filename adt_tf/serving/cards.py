@@ -1,9 +1,9 @@
-"""What is known of a shipped classifier, in the forms that others read.
+"""Describes an exported classifier in the formats of others.
 
     model_card(values)           # Markdown, with Hugging Face's metadata
     robustbench_entry(values)    # a dictionary, as in RobustBench's model_info
 
-`values` is what robustness.json holds (`adt_tf.serving.facts`).
+`values` is the content of robustness.json (`adt_tf.serving.facts`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Any
 from adt_tf.markdown import code, escape
 
 _NAMES = {"linf": "l-infinity", "l2": "l2"}
-_RESULTS_OF = (
-    "What each attack leaves, on its own where it says so and else after those "
-    "before it; the last row is what withstands all."
+_EXPLANATION = (
+    "A row marked (alone) gives the accuracy under that attack alone; another "
+    "row, the accuracy after all attacks up to it. The last row gives the "
+    "accuracy under all attacks."
 )
 
 
 def model_card(values: Mapping[str, Any]) -> str:
-    """Returns a model card with a `model-index`, as the Hub reads it.
+    """Returns a model card with a `model-index` for the Hugging Face Hub.
 
     Args:
-        values: What robustness.json holds.
+        values: Content of robustness.json.
     """
-    # YAML holds JSON, so that a name can be no other field.
+    # JSON is YAML, and in it a name cannot become another field.
     metadata = {
         "license": values["licence"].lower(),
         "library_name": "tensorflow",
@@ -59,11 +60,11 @@ def model_card(values: Mapping[str, Any]) -> str:
 def robustbench_entry(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an entry in the form of RobustBench's model_info files.
 
-    Its accuracies are percentages in text, as theirs are. `autoattack_acc` is
-    that of the protocol autoattack, None where that was not run.
+    As there, accuracies are percentages in text. `autoattack_acc` is the
+    result of the protocol autoattack, or None if it was not run.
 
     Args:
-        values: What robustness.json holds.
+        values: Content of robustness.json.
     """
     with_autoattack = [
         each
@@ -152,9 +153,7 @@ def _contract(values: Mapping[str, Any]) -> list[str]:
 
 def _robustness(values: Mapping[str, Any]) -> list[str]:
     if not values["evaluations"]:
-        return [
-            "No measurement came with this export: run `adt-evaluate` first."
-        ]
+        return ["This export has no evaluation: run `adt-evaluate` before it."]
     lines = []
     for each in values["evaluations"]:
         lines += [
@@ -181,7 +180,7 @@ def _robustness(values: Mapping[str, Any]) -> list[str]:
                 + f" | {100 * low:.1f} to {100 * high:.1f} |"
             )
         lines.append("")
-    return [*lines, _RESULTS_OF]
+    return [*lines, _EXPLANATION]
 
 
 def _runtimes(values: Mapping[str, Any]) -> list[str]:
@@ -218,7 +217,7 @@ def _ball(threat_model: Mapping[str, Any]) -> str:
 
 
 def _epsilon(epsilon: float | None) -> str | None:
-    """Returns a radius as people write it.
+    """Returns a radius in its usual form.
 
     >>> _epsilon(8 / 255), _epsilon(0.5)
     ('8/255', '0.5')

@@ -1,11 +1,11 @@
-"""What is known of a shipped classifier: robustness.json.
+"""The description of an exported classifier: robustness.json.
 
     values = facts.describe(contract, origin, evaluations)
     facts.write(folder, values)          # and README.md, robustbench.json
     facts.read("models/digits/1")["robust"]["accuracy"]
 
-A number that lint found a reason to doubt has that reason beside it, as
-`caveat`, in every file.
+If lint found a reason to doubt a number, every file has it as `caveat` beside
+the number.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _SCHEMA = {
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
-    """What a served model takes and gives.
+    """The inputs and outputs of a served model.
 
     Attributes:
-        name: Name under which it is served.
+        name: Name of the served model.
         version: Number of its version.
         image_shape: Height, width and channels.
         num_classes: Number of classes.
         class_names: A name for each class, or None.
         resize: Whether files of other sizes are resized.
-        runtimes: For each other runtime its file, and how far its logits are
-            from those of Keras.
+        runtimes: For each other runtime its file, and the differences of its
+            logits from Keras'.
     """
 
     name: str
@@ -80,13 +80,13 @@ class Contract:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a classifier comes from; None where that is not known.
+    """The origin of a classifier; None for what is not known.
 
     Attributes:
         method: Name of the method that trained it.
         network: Name of the architecture.
-        norm: Norm of the threat model that it was trained for.
-        epsilon: Radius of that.
+        norm: Norm of the threat model in training.
+        epsilon: Radius of the threat model in training.
         dataset: Name of the data set.
         training_data: Size and fingerprint of the training data.
         commit: Commit of the code that trained it.
@@ -108,31 +108,33 @@ def describe(
     origin: Origin,
     evaluations: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Returns what robustness.json holds.
+    """Returns the content of robustness.json.
 
-    The accuracies at its top are those of the evaluation that leaves the
-    least, among those of the threat model that it was trained for, if any.
+    The accuracies at its top come from the evaluation with the lowest robust
+    accuracy, among those in the threat model of the training if there are any.
 
     Args:
-        contract: What the model takes and gives.
-        origin: Where it comes from.
-        evaluations: For each one the fields of its JSON, with its "report".
+        contract: Inputs and outputs of the model.
+        origin: Origin of the classifier.
+        evaluations: For each evaluation the fields of its JSON file, with its
+            "report".
     """
-    measured = [_measured(values) for values in evaluations]
+    summaries = [_summarize(values) for values in evaluations]
     trained_for = None
     if origin.norm is not None and origin.epsilon is not None:
         trained_for = {"norm": origin.norm, "epsilon": origin.epsilon}
     within = [
         each
-        for each in measured
+        for each in summaries
         if trained_for == {k: each[k] for k in ("norm", "epsilon")}
     ]
     hardest = min(
-        within or measured,
+        within or summaries,
         key=lambda each: each["robust"]["accuracy"],
         default=None,
     )
     shape = list(contract.image_shape)
+    sizes = ", ".join(map(str, shape))
     names = contract.class_names
     return {
         "name": contract.name,
@@ -144,9 +146,8 @@ def describe(
             "range": [0.0, 1.0],
             "resize": contract.resize,
             "signatures": {
-                "serving_default": f"float32 [batch, {_listed(shape)}] in "
-                "[0, 1]",
-                "serving_uint8": f"uint8 [batch, {_listed(shape)}] in 0..255",
+                "serving_default": f"float32 [batch, {sizes}] in [0, 1]",
+                "serving_uint8": f"uint8 [batch, {sizes}] in 0..255",
                 "serving_bytes": "PNG or JPEG files [batch], "
                 + ("resized" if contract.resize else "of that size"),
             },
@@ -154,7 +155,7 @@ def describe(
         "threat_model": trained_for,
         "natural": hardest and hardest["natural"],
         "robust": hardest and hardest["robust"],
-        "evaluations": measured,
+        "evaluations": summaries,
         "method": origin.method,
         "network": origin.network,
         "dataset": origin.dataset,
@@ -166,11 +167,11 @@ def describe(
 
 
 def write(folder: str | os.PathLike, values: dict[str, Any]) -> None:
-    """Writes what is known, as JSON, as a card and as RobustBench has it.
+    """Writes the description as JSON, as a card and for RobustBench.
 
     Args:
         folder: Directory of a version.
-        values: What `describe` gives.
+        values: Result of `describe`.
     """
     folder = pathlib.Path(folder)
     write_json(folder / FILE, values)
@@ -187,11 +188,11 @@ def read(folder: str | os.PathLike) -> dict[str, Any]:
     return read_json(pathlib.Path(folder) / FILE, _SCHEMA)
 
 
-def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a bundle says of an evaluation: no single verdicts."""
+def _summarize(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an evaluation without the verdicts on single images."""
     report = values["report"]
 
-    def share(name, accuracy):
+    def share(name: str, accuracy: float) -> dict[str, Any]:
         interval = list(report.intervals[name])
         return {"accuracy": accuracy, "interval": interval}
 
@@ -219,7 +220,3 @@ def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
         "commit": values.get("commit"),
         "command": values.get("command"),
     }
-
-
-def _listed(shape: Sequence[int]) -> str:
-    return ", ".join(map(str, shape))

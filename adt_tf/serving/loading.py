@@ -1,4 +1,4 @@
-"""Classifiers from files: Keras', SavedModels, anyone's.
+"""Loads classifiers: Keras models, SavedModels, and weights of others.
 
     classifier = loading.load("model.keras")
     classifier = loading.load("saved_model/")
@@ -20,7 +20,7 @@ import tensorflow as tf
 from adt_tf.files import first_line
 from adt_tf.serving import bundle
 from adt_tf.serving.bridge import classifiers
-from adt_tf.serving.bridge.reading import keras_weights
+from adt_tf.serving.bridge.reading import keras_weights, tensorflow_checkpoints
 
 
 def load(
@@ -35,24 +35,27 @@ def load(
 ) -> Any:
     """Loads a classifier from images in [0, 1] to logits.
 
-    Nothing that a file names is imported or run, and torch is not needed.
+    No name in a file is imported or run, and torch is not needed.
 
     Args:
         path: A `.keras` or `.h5` file, the directory of a SavedModel or of its
-            versions, an `.onnx` file, or weights: of `torch.save` in either
-            form, a safetensors or `.npz` file, Keras' own `.weights.h5`.
-        architecture: Name of the architecture of weights, such as
-            `"wrn-28-10"`, or None where their names tell it.
+            versions, an `.onnx` file, or a file of weights: one that
+            `torch.save` wrote, a safetensors or `.npz` file, Keras'
+            `.weights.h5`, or a checkpoint of TensorFlow 1 (its `.index`, its
+            prefix or its directory).
+        architecture: Name of the architecture of the weights, such as
+            `"wrn-28-10"`, or None to recognise it by their names.
         input_shape: Shape of an image (height, width, channels), or None for
-            the architecture's usual.
-        num_classes: Number of logits of Keras' own weights, or None for the
-            architecture's usual; other weights tell it.
-        normalization: Mean and standard deviation of each channel that belong
-            to weights, or None for what the file or the architecture has.
-        entry: Name of the entry that holds the weights, where a file has
-            several, such as `"ema"`.
-        probabilities: Whether the model gives probabilities; then their
-            logarithms are taken for logits.
+            the default of the architecture.
+        num_classes: Number of logits, which only a `.weights.h5` file needs,
+            or None for the default of the architecture.
+        normalization: Mean and standard deviation of each channel that the
+            weights expect, or None for those in the file or the default of
+            the architecture.
+        entry: Name of the entry that holds the weights, such as `"ema"`, if
+            the file has several.
+        probabilities: Whether the model returns probabilities. Their
+            logarithms are then used as logits.
     """
     path = pathlib.Path(path)
     if not (path / "saved_model.pb").is_file():
@@ -69,8 +72,8 @@ def load(
     elif (architecture, normalization, entry) != (None, None, None):
         raise ValueError(
             "Arguments `architecture`, `normalization` and `entry` belong to "
-            "files of weights (.pt, .pth, .safetensors, .npz, .weights.h5). "
-            f"Received: {path}, which is none, with "
+            "files of weights (.pt, .pth, .safetensors, .npz, .weights.h5, "
+            f".index). Received: path={str(path)!r} with "
             f"architecture={architecture!r}"
         )
     elif (path / "saved_model.pb").is_file():
@@ -86,7 +89,7 @@ def load(
         raise ValueError(
             "A model must be a .keras file, the directory of a SavedModel "
             "(with a saved_model.pb), an .onnx file or a file of weights "
-            f"(.pt, .pth, .safetensors, .npz, .h5). Received: {path}"
+            f"(.pt, .pth, .safetensors, .npz, .h5, .index). Received: {path}"
         )
     return LogProbabilities(classifier) if probabilities else classifier
 
@@ -95,12 +98,14 @@ load_classifier = load
 
 
 def has_weights_only(path: str | pathlib.Path) -> bool:
-    """Says whether a file is left to the bridge: weights, or a graph.
+    """Returns whether the bridge reads a path: weights, or an ONNX graph.
 
     Args:
-        path: A file, or anything else.
+        path: Any path.
     """
     path = pathlib.Path(path)
+    if tensorflow_checkpoints.index_file(path) is not None:
+        return True
     return path.is_file() and (
         path.suffix not in (".keras", ".h5")
         or (keras_weights.is_hdf5(path) and not keras_weights.has_model(path))
@@ -109,19 +114,19 @@ def has_weights_only(path: str | pathlib.Path) -> bool:
 
 def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
     return ValueError(
-        f"Cannot load {path} as a Keras model, in safe mode and without code "
-        f"of its own: {first_line(error)}"
+        f"Cannot load {path} in Keras' safe mode, which runs no code of the "
+        f"file: {first_line(error)}"
     )
 
 
 class ServedModel:
-    """The default signature of a SavedModel, called as a Keras model is.
+    """The default signature of a SavedModel, with the call of a Keras model.
 
-    Gradients pass through it. Its images are floats in [0, 1], and its logits
-    the output named "logits", or the only one of shape [batch, classes].
+    It is differentiable. Its images are floats in [0, 1]. Its logits are the
+    output named "logits", or the only output of shape [batch, classes].
 
     Args:
-        path: The directory with saved_model.pb.
+        path: Directory that contains saved_model.pb.
     """
 
     def __init__(self, path: str | pathlib.Path):
@@ -148,7 +153,7 @@ class ServedModel:
         if not spec.dtype.is_floating or len(spec.shape) != 4:
             raise ValueError(
                 f"{path} must take float images [batch, height, width, "
-                "channels], or no gradient reaches them. It takes: "
+                "channels], so that they have a gradient. It takes: "
                 f"{spec.dtype.name} of shape {spec.shape}"
             )
         if spec.shape[0] is not None:
@@ -157,19 +162,19 @@ class ServedModel:
             )
         self._dtype = spec.dtype
         outputs = self._serve.structured_outputs
-        chosen = [
+        candidates = [
             name
             for name, output in outputs.items()
             if output.dtype.is_floating and len(output.shape) == 2
         ]
         if "logits" in outputs:
-            chosen = ["logits"]
-        if len(chosen) != 1:
+            candidates = ["logits"]
+        if len(candidates) != 1:
             raise ValueError(
                 f"{path} must have an output named 'logits', or one output of "
                 f"shape [batch, classes]. It has: {sorted(outputs)}"
             )
-        (self._output,) = chosen
+        (self._output,) = candidates
         self.input_shape = tuple(spec.shape)
 
     @property
@@ -181,20 +186,21 @@ class ServedModel:
         """Returns the logits; a SavedModel has an inference mode only."""
         if training:
             raise ValueError(
-                "A SavedModel cannot be run in training mode: it serves only."
+                "Argument `training` must be False: a SavedModel has an "
+                "inference mode only. Received: training=True"
             )
         images = tf.cast(x, self._dtype)
         return self._serve(**{self._input: images})[self._output]
 
 
 class LogProbabilities:
-    """Logarithms of a classifier's probabilities, which softmax undoes.
+    """Logits log p of a classifier that returns probabilities p.
 
-    Where a probability has been rounded to 0 or 1 its gradient is lost, so
-    attacks on it are weaker than on logits: `adt_tf.lint` says how far.
+    A probability that was rounded to 0 or 1 has no gradient, so attacks on it
+    are weaker than on logits; `adt_tf.lint` measures by how much.
 
     Args:
-        classifier: From images to probabilities.
+        classifier: Model from images to probabilities.
     """
 
     def __init__(self, classifier: Any):
@@ -203,7 +209,7 @@ class LogProbabilities:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """The classifier's."""
+        """Variables of the classifier."""
         return list(getattr(self.classifier, "variables", ()))
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:

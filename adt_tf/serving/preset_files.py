@@ -1,11 +1,11 @@
-"""The files of a preset, and where they are found.
+"""Finds and names the files of a preset.
 
-    folder = locate("digits_small_cnn_adt_exp")    # of those in the package
+    folder = locate("digits_small_cnn_adt_exp")    # in the package
     folder = locate("my_preset/")                  # a directory
-    folder = locate("hf://user/repository")        # of the Hugging Face Hub
+    folder = locate("hf://user/repository")        # on the Hugging Face Hub
     read_metadata(folder)["epsilon"]
 
-Nothing here needs TensorFlow, so that a command answers at once.
+This module does not import TensorFlow, so that a command starts quickly.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from adt_tf.files import first_line
 from adt_tf.json_files import Each, Maybe, read_json
 
-#: The presets that come with the package.
+#: Directory of the presets in the package.
 SHIPPED = pathlib.Path(__file__).parent / "zoo"
 
-#: The model as Keras serialises it, and its weights.
+#: The serialised Keras model, and its weights.
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
-#: What was measured: in words, in numbers, and to be seen again.
+#: The evaluation: as text, as numbers, and as perturbations to replay.
 CARD = "README.md"
 METADATA = "metadata.json"
 ADVERSARIAL = "adversarial.npz"
@@ -53,10 +53,10 @@ def names() -> list[str]:
 
 
 def locate(preset: str | os.PathLike) -> pathlib.Path:
-    """Returns the directory of a preset; fetches it from the Hub if need be.
+    """Returns the directory of a preset, which it may fetch from the Hub.
 
     Args:
-        preset: A name of `names()`, a directory, or `"hf://user/repository"`,
+        preset: A name in `names()`, a directory, or `"hf://user/repository"`,
             which needs the package huggingface_hub.
     """
     if str(preset).startswith(_HUB):
@@ -75,7 +75,7 @@ def locate(preset: str | os.PathLike) -> pathlib.Path:
 
 
 def read_metadata(folder: pathlib.Path) -> dict[str, Any] | None:
-    """Returns what was measured of a preset; None where nothing was.
+    """Returns the metadata of a preset, or None if it has none.
 
     Args:
         folder: Directory of the preset.
@@ -92,9 +92,9 @@ def _fetch(repository: str) -> pathlib.Path:
             f"To fetch {_HUB}{repository}, install huggingface_hub: "
             "pip install 'adt_tf[hub]'."
         ) from error
-    wanted = [CONFIG, WEIGHTS, CARD, METADATA, ADVERSARIAL]
+    patterns = [CONFIG, WEIGHTS, CARD, METADATA, ADVERSARIAL]
     try:
-        folder = hub.snapshot_download(repository, allow_patterns=wanted)
+        folder = hub.snapshot_download(repository, allow_patterns=patterns)
     except Exception as error:  # no network, no such repository, no permission
         raise ValueError(
             f"Cannot fetch {_HUB}{repository}: {first_line(error)}"

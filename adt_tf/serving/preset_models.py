@@ -1,13 +1,13 @@
-"""Classifiers by name, with weights: `adt_tf.from_preset`.
+"""Trained classifiers by name: `adt_tf.from_preset`.
 
     classifier = from_preset("digits_small_cnn_adt_exp")
     presets()["digits_small_cnn_adt_exp"]["epsilon"]     # 0.15
     save_to_preset(classifier, "my_preset")
 
-A preset is a directory in Keras' convention: config.json, the model as Keras
-serialises it, and model.weights.h5. Nothing in it is run. Those of the package
-have beside them a card, README.md, and the perturbations that were found for
-them, which `replay` shows the classifier again.
+A preset is a directory in Keras' convention: config.json, the serialised
+model, and model.weights.h5. No code in it is run. The presets of the package
+also have a card, README.md, and the strongest perturbations of their
+evaluation, which `replay` classifies again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adt_tf.serving.bridge.reading import keras_weights
 
 
 def presets() -> dict[str, dict[str, Any]]:
-    """Returns the presets in the package: for each name what was measured.
+    """Returns the metadata of the presets in the package, by name.
 
     >>> presets()["digits_small_cnn_standard"]["dataset"]
     'digits'
@@ -39,10 +39,10 @@ def presets() -> dict[str, dict[str, Any]]:
 
 
 def from_preset(preset: str | os.PathLike) -> keras.Model:
-    """Loads a classifier from images in [0, 1] to logits, with its weights.
+    """Loads a trained classifier from images in [0, 1] to logits.
 
     Args:
-        preset: A name of `presets()`, a directory that `save_to_preset` wrote,
+        preset: A name in `presets()`, a directory that `save_to_preset` wrote,
             or `"hf://user/repository"`, which needs the package
             huggingface_hub (`pip install 'adt_tf[hub]'`).
 
@@ -57,8 +57,8 @@ def from_preset(preset: str | os.PathLike) -> keras.Model:
     foreign = [name for name in _modules(config) if not _is_keras(name)]
     if foreign:
         raise ValueError(
-            f"{path} names code that is not Keras' own, so it is not read: "
-            f"{foreign[0]!r:.80}"
+            f"{path} must name only modules of Keras, because no other code "
+            f"is run. Received: {foreign[0]!r:.80}"
         )
     try:
         model = keras.saving.deserialize_keras_object(config, safe_mode=True)
@@ -77,10 +77,10 @@ def from_preset(preset: str | os.PathLike) -> keras.Model:
 def save_to_preset(
     model: keras.Model, preset_dir: str | os.PathLike
 ) -> pathlib.Path:
-    """Writes a classifier as a preset, whole or not at all.
+    """Writes a classifier as a preset, either complete or not at all.
 
     Args:
-        model: A built Keras model of Keras' own layers.
+        model: A built Keras model that consists of Keras' layers.
         preset_dir: A directory that does not exist yet, or is empty.
 
     Returns:
@@ -98,8 +98,8 @@ def save_to_preset(
     foreign = [name for name in _modules(config) if not _is_keras(name)]
     if foreign:
         raise ValueError(
-            "A preset must be made of Keras' own layers, or others could not "
-            f"load it. Received: a part of {foreign[0]}"
+            "A preset must consist of Keras' layers, so that others can load "
+            f"it. Received: a part of {foreign[0]}"
         )
     with files.atomic_write(folder) as partial:
         partial.mkdir()

@@ -1,10 +1,10 @@
-"""The perturbations found for a preset, shown to its classifier again.
+"""Classifies the stored perturbations of a preset again.
 
     result = replay("digits_small_cnn_adt_exp")
     print(result)        # 99 of 100 right, 77 standing: as the card says
 
-An evaluation takes minutes, a look at what it has found a second. The file
-holds perturbations only; the images are those of the data set.
+An evaluation takes minutes; a replay of its perturbations takes a second. The
+file has only perturbations; the images come from the data set.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from adt_tf.serving import preset_files, preset_models
 
 
 class Replay(NamedTuple):
-    """Verdicts of a classifier on its clean and its perturbed images.
+    """Verdicts of a classifier on clean and perturbed images.
 
     Attributes:
         natural: Whether each clean image is classified correctly.
-        standing: Whether each image is, clean and perturbed.
-        differences: Indices of the images whose verdicts are not those of the
-            file.
+        standing: Whether each image is classified correctly both clean and
+            perturbed.
+        differences: Indices of the images whose verdicts differ from the
+            file's.
     """
 
     natural: np.ndarray
@@ -37,11 +38,11 @@ class Replay(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether all verdicts are those of the file."""
+        """Whether all verdicts equal the file's."""
         return len(self.differences) == 0
 
     def __str__(self) -> str:
-        """Returns the verdicts in a line."""
+        """Returns the verdicts as one line of text."""
         result = "as the card says"
         if not self.agrees:
             result = (
@@ -57,20 +58,19 @@ class Replay(NamedTuple):
 def replay(preset: str | os.PathLike, *, data_dir: str | None = None) -> Replay:
     """Classifies the images of a preset, clean and perturbed.
 
-    The perturbed images are checked against the threat model first.
+    The perturbed images are first checked against the threat model.
 
     Args:
-        preset: As in `from_preset`.
-        data_dir: Directory in which TFDS keeps the data set, or None for the
-            usual one.
+        preset: A preset as in `from_preset`.
+        data_dir: Directory of TFDS' prepared data, or None for TFDS' default.
     """
     folder = preset_files.locate(preset)
     metadata = preset_files.read_metadata(folder)
     path = folder / preset_files.ADVERSARIAL
     if metadata is None or not path.is_file():
         raise ValueError(
-            f"{folder} holds no {preset_files.ADVERSARIAL}, so there is "
-            "nothing to replay."
+            f"A preset to replay must have a {preset_files.ADVERSARIAL} and "
+            f"a {preset_files.METADATA}. Received: {folder}"
         )
     arrays = read_arrays(path) or {}
     deltas = arrays.get("deltas", np.zeros([0]))
@@ -89,14 +89,14 @@ def replay(preset: str | os.PathLike, *, data_dir: str | None = None) -> Replay:
         or any(e.shape != labels.shape or e.dtype != bool for e in expected)
     ):
         raise ValueError(
-            f"{path} must hold a perturbation and two verdicts for each of "
+            f"{path} must have a perturbation and two verdicts for each of "
             f"the first test images of {metadata['dataset']}. Received: "
             f"deltas of shape {deltas.shape} for images {images.shape}"
         )
     if checks.digest(images, labels) != metadata["examples_sha256"]:
         raise ValueError(
-            f"{path} was made with other images than the test images of "
-            f"{metadata['dataset']} here."
+            f"{path} belongs to other images than the test images of "
+            f"{metadata['dataset']} on this machine."
         )
     ball = threat_models.from_norm(metadata["norm"], metadata["epsilon"])
     verdicts = _verdicts(
@@ -114,15 +114,15 @@ def write_adversarial(
     x_adv: np.ndarray,
     threat_model: threat_models.ThreatModel,
 ) -> None:
-    """Writes the perturbations of images, with the verdicts on them.
+    """Writes the perturbations of images and their verdicts.
 
     Args:
         path: File to write.
-        classifier: From images to logits.
+        classifier: Model from images to logits.
         images: Clean images.
-        labels: Their labels.
-        x_adv: The images as an evaluation has left them.
-        threat_model: The ball that they lie in.
+        labels: Labels of the images.
+        x_adv: Perturbed images of an evaluation.
+        threat_model: Threat model that contains them.
     """
     deltas = x_adv - images
     natural, standing = _verdicts(
@@ -136,8 +136,13 @@ def write_adversarial(
 
 
 def _verdicts(
-    classifier, images, labels, deltas, threat_model
+    classifier: Any,
+    images: np.ndarray,
+    labels: np.ndarray,
+    deltas: np.ndarray,
+    threat_model: threat_models.ThreatModel,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the verdicts on clean images, and on clean and perturbed ones."""
     x_adv = np.clip(images + deltas, *threat_model.bounds)
     threat_model.check(tf.constant(images), tf.constant(x_adv))
     clean, perturbed = (

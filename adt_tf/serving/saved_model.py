@@ -1,4 +1,4 @@
-"""A SavedModel that serves floats, uint8 images and encoded files.
+"""Writes a SavedModel that serves floats, uint8 images and encoded files.
 
 export(classifier, "saved_model")
 served = tf.saved_model.load("saved_model")        # no adt_tf needed
@@ -37,24 +37,23 @@ def export(
 ) -> None:
     """Writes a classifier as a SavedModel.
 
-    Each signature takes `images`, up to `max_images` of them, and returns
-    `logits`, `probabilities` and `label`, that of files also `class_name`.
-    Scaling to [0, 1] is inside. An image with a NaN or an infinite value gets
-    NaN and the label -1. A file is refused, with the whole request, if it is
-    no PNG or JPEG, if its header gives another size than the classifier's, or
-    if it is longer than its pixels without compression and 128 KiB: it is not
-    decoded then, so that a small request cannot ask for much memory or time.
+    Each signature takes at most `max_images` `images` and returns `logits`,
+    `probabilities` and `label`; `serving_bytes` also returns `class_name`. The
+    model itself scales to [0, 1]. An image with a NaN or an infinite value
+    gets NaN and the label -1. A request is refused if one of its files is not
+    a PNG or JPEG, has another size than the classifier's images, or is longer
+    than its uncompressed pixels plus 128 KiB. Such a file is not decoded, so
+    that a small request cannot take much memory or time.
 
     Args:
-        classifier: A Keras model from images in [0, 1] to logits, which has
-            seen its input shape (built, or called once); or the trainer of
-            one.
+        classifier: A built Keras model from images in [0, 1] to logits, or
+            its trainer.
         path: A directory that does not exist yet, or is empty.
         max_images: Largest number of images in one request.
-        class_names: A name for each class, or None for its number.
-        resize: Whether files of other sizes, up to 16 megapixels and bytes,
-            are brought to the classifier's, as the images of a folder are:
-            bilinear, averaged where they shrink.
+        class_names: A name for each class, or None to use its number.
+        resize: Whether to resize files of other sizes, of at most 16
+            megapixels and 16 MiB, to the size of the classifier's images. The
+            method is that of image folders: bilinear, with antialiasing.
     """
     arguments.integer_at_least(1, max_images=max_images)
     path = pathlib.Path(path)
@@ -71,14 +70,14 @@ def export(
 
     shape = [None, height, width, channels]
 
-    def serve(images):
-        # A convolution of another rank ends the whole process.
+    def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        # A convolution of another rank would end the process.
         images = request_checks.assert_count(
             tf.ensure_shape(images, shape), max_images
         )
         logits = classifier(images, training=False)
         logits = checks.as_logits(logits, classifier)
-        # A ReLU may turn NaN into 0, and argmax makes a class of it.
+        # A ReLU may turn NaN into 0, of which argmax would return a class.
         finite = tf.reduce_all(tf.math.is_finite(images), axis=[1, 2, 3])
         finite &= tf.reduce_all(tf.math.is_finite(logits), axis=-1)
         logits = tf.where(finite[:, tf.newaxis], logits, float("nan"))
@@ -89,13 +88,13 @@ def export(
             "label": tf.where(finite, label, -1),
         }
 
-    def serve_uint8(images):
+    def serve_uint8(images: tf.Tensor) -> dict[str, tf.Tensor]:
         images = request_checks.assert_count(
             tf.ensure_shape(images, shape), max_images
         )
         return serve(data.scale_images(images))
 
-    def decode(file):
+    def decode(file: tf.Tensor) -> tf.Tensor:
         file = request_checks.assert_size(file, height, width, resize=resize)
         image = tf.io.decode_image(
             file, channels=channels, expand_animations=False
@@ -106,7 +105,7 @@ def export(
             image = tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
         return tf.ensure_shape(image, [height, width, channels])
 
-    def serve_bytes(images):
+    def serve_bytes(images: tf.Tensor) -> dict[str, tf.Tensor]:
         encoded = request_checks.assert_count(
             tf.ensure_shape(images, [None]), max_images
         )
@@ -116,13 +115,13 @@ def export(
             decode,
             encoded,
             fn_output_signature=tf.TensorSpec(shape[1:], tf.uint8),
-            # Large images are held one at a time.
+            # Only one large image is in memory at a time.
             parallel_iterations=1 if resize else None,
         )
-        answer = serve_uint8(decoded)
-        # The label -1, of what is not finite, has no name.
-        name = tf.gather(tf.constant(["", *names]), answer["label"] + 1)
-        return {**answer, "class_name": name}
+        outputs = serve_uint8(decoded)
+        # The label -1, of an image that is not finite, has no name.
+        name = tf.gather(tf.constant(["", *names]), outputs["label"] + 1)
+        return {**outputs, "class_name": name}
 
     archive = keras.export.ExportArchive()
     archive.track(classifier)
@@ -147,7 +146,7 @@ def export(
 def _names(
     classifier: keras.Model, class_names: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Returns a name for each class of a classifier, or raises."""
+    """Returns a name for each class, or raises if their number is wrong."""
     count = checks.num_classes(classifier)
     if count is None:
         image = tf.zeros([1, *image_shape(classifier)])
@@ -159,7 +158,11 @@ def _names(
 
 
 def image_shape(classifier: keras.Model) -> tuple[int, int, int]:
-    """Returns height, width and channels of a classifier's images."""
+    """Returns height, width and channels of a classifier's images.
+
+    Args:
+        classifier: A built Keras model.
+    """
     try:
         shape = tuple(classifier.input_shape)
     except AttributeError:
@@ -167,8 +170,8 @@ def image_shape(classifier: keras.Model) -> tuple[int, int, int]:
         shape = tuple(config.get("input_shape") or ())
     if len(shape) != 4 or None in shape[1:]:
         raise ValueError(
-            "The classifier must know its image size before it is exported "
-            f"(height, width, channels). Received: input shape {shape}; start "
+            "The classifier must have a fixed image shape (height, width, "
+            f"channels) to be exported. Received: input shape {shape}. Start "
             "it with `keras.Input((32, 32, 3))`, or build it with "
             "`classifier.build((None, 32, 32, 3))`."
         )
@@ -178,41 +181,44 @@ def image_shape(classifier: keras.Model) -> tuple[int, int, int]:
 def verify(
     path: str | pathlib.Path, images: np.ndarray, logits: np.ndarray
 ) -> float:
-    """Loads a SavedModel in a process of its own, without adt_tf.
-
-    Raises where its signatures do not agree with each other and with the
-    expected logits; returns the largest error.
+    """Checks a SavedModel in another process, without adt_tf.
 
     Args:
-        path: What `export` wrote.
+        path: Directory that `export` wrote.
         images: Floats [batch, height, width, channels] in [0, 1].
-        logits: The classifier's own for these images.
+        logits: Logits of the classifier for these images.
+
+    Returns:
+        The largest error of a logit.
+
+    Raises:
+        ValueError: The signatures disagree with each other or with `logits`.
     """
     with tempfile.TemporaryDirectory() as folder:
         expected = pathlib.Path(folder) / "expected.npz"
         np.savez(expected, images=images, logits=logits)
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _LOAD, os.path.abspath(path), str(expected)],
-            # Where the interpreter looks for modules first.
+            # The interpreter looks for modules here first.
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-    if done.returncode:
+    if process.returncode:
         raise ValueError(
             f"The SavedModel in {path} does not load or serves other results "
-            f"than the classifier: {_last_line(done.stderr)}"
+            f"than the classifier: {_last_line(process.stderr)}"
         )
-    return float(done.stdout.split()[-1])
+    return float(process.stdout.split()[-1])
 
 
 def _last_line(text: str) -> str:
-    """Returns what a process told last, which is what has ended it."""
-    return (text.strip().splitlines() or ["it told nothing"])[-1][:500]
+    """Returns the last line of a process's errors, which says why it ended."""
+    return (text.strip().splitlines() or ["no message"])[-1][:500]
 
 
-# Runs in a fresh interpreter that must do without this package.
+# Runs in a new interpreter, in which this package cannot be imported.
 _LOAD = """
 import sys
 

@@ -1,11 +1,11 @@
-"""Warm-up requests: what TensorFlow Serving sends a model before others do.
+"""Warm-up requests, which TensorFlow Serving sends to a model first.
 
     write("model/1", "digits", (8, 8, 1))
     read("model/1")[0].predict_log.request.model_spec.signature_name
 
-The first request of each shape takes longest, for it is then that kernels are
-chosen. The messages are TensorFlow Serving's own, of tensorflow-serving-api:
-250 kB of Python that needs nothing which TensorFlow does not bring.
+The first request of each shape takes longest, because TensorFlow then selects
+the kernels. The messages come from tensorflow-serving-api, 250 kB of Python
+whose requirements TensorFlow itself satisfies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-#: Where TensorFlow Serving looks, inside the directory of a version.
+#: Path that TensorFlow Serving reads inside the directory of a version.
 FILE = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 
 # Numbers of images in a request.
@@ -30,11 +30,11 @@ def write(
 ) -> int:
     """Writes requests for each signature that `saved_model.export` writes.
 
-    The images are noise: no picture of anyone's data leaves the house.
+    The images are noise, so that no training image is published.
 
     Args:
         version: Directory of the SavedModel.
-        name: Name under which the model is served.
+        name: Name of the served model.
         image_shape: Height, width and channels.
 
     Returns:
@@ -48,7 +48,7 @@ def write(
         inputs = {
             "serving_default": (pixels / 255).astype(np.float32),
             "serving_uint8": pixels,
-            "serving_bytes": np.array(_encoded(pixels), object),
+            "serving_bytes": np.array(_encode(pixels), object),
         }
         requests += [
             _request(name, signature, images)
@@ -63,7 +63,7 @@ def write(
 
 
 def read(version: str | os.PathLike) -> list[Any]:
-    """Returns the requests, as `PredictionLog` messages.
+    """Returns the requests as `PredictionLog` messages.
 
     Args:
         version: Directory of the SavedModel.
@@ -75,8 +75,8 @@ def read(version: str | os.PathLike) -> list[Any]:
     ]
 
 
-def _encoded(pixels: np.ndarray) -> list[bytes]:
-    """Returns files; a PNG has 1, 3 or 4 channels, as images have."""
+def _encode(pixels: np.ndarray) -> list[bytes]:
+    """Returns images as PNG files."""
     return [tf.io.encode_png(image).numpy() for image in pixels]
 
 

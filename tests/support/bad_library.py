@@ -402,7 +402,7 @@ ROWS = {
     "code in an .h5 file": (model("lambda.h5"), "Cannot load .*safe mode"),
     "a model of code that is not here": (
         model("custom.keras"),
-        "Cannot load .*without code of its own",
+        "Cannot load .*safe mode, which runs no code",
     ),
     "a SavedModel that takes bytes only": (
         model("bytes only"),

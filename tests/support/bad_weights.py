@@ -124,6 +124,7 @@ def make(folder: pathlib.Path) -> pathlib.Path:
     _torch_files(folder)
     _array_files(folder)
     _keras_files(folder)
+    _checkpoints(folder)
     _graphs(folder)
     return folder
 
@@ -217,6 +218,15 @@ def _keras_files(folder):
         file.create_dataset("w", (2**40,), "f4", chunks=True)
     content = (folder / "good.weights.h5").read_bytes()
     (folder / "cut.weights.h5").write_bytes(content[: len(content) // 2])
+
+
+def _checkpoints(folder):
+    """Writes parts of TensorFlow 1 checkpoints."""
+    (folder / "two").mkdir()
+    for file in ("two/first.index", "two/second.index", "no data.index"):
+        (folder / file).write_bytes(b"")
+    (folder / "text.index").write_bytes(b"not an index at all")
+    (folder / "text.data-00000-of-00001").write_bytes(bytes(64))
 
 
 def _graphs(folder):
@@ -319,7 +329,7 @@ ROWS = {
     "weights that name torch.load": (load("torch load.pt"), "torch.load"),
     "a whole model, pickled": (
         load("module.pt"),
-        r"names models.wideresnet.WideResNet.*`state_dict\(\)` alone",
+        r"names models.wideresnet.WideResNet.*only its `state_dict\(\)`",
     ),
     "weights with argparse's settings": (
         load("namespace.pt"),
@@ -335,10 +345,13 @@ ROWS = {
     "the opcode NEWOBJ": (load("new object.pt"), "opcode NEWOBJ"),
     "an extension's code": (load("extension.pt"), "opcode EXT1"),
     "a state for a tensor": (load("setstate.pt"), "treats a Tensor as another"),
-    "a call of text": (load("call of text.pt"), "calls what is no constructor"),
+    "a call of text": (
+        load("call of text.pt"),
+        "a value that is not a constructor",
+    ),
     "a persistent id of text": (
         load("persistent.pt"),
-        "persistent id that is no storage",
+        "persistent id that is not a storage",
     ),
     "a persistent id in text form": (
         load("text persistent.pt"),
@@ -359,15 +372,15 @@ ROWS = {
     ),
     "a storage that is too short": (
         load("short storage.pt"),
-        "400 numbers of type float32 are claimed where the file has 16 bytes",
+        "claims 400 numbers of type float32 in 16 bytes",
     ),
     "a storage that is too short, legacy": (
         load("legacy short.pt"),
-        "storage 0 has 2 elements only",
+        "storage 0 has only 2 elements",
     ),
     "a storage beyond the file's end": (
         load("legacy beyond.pt"),
-        "storage 0 of 1099511627776 elements lies outside the file",
+        "storage 0 of 1099511627776 elements is outside the file",
     ),
     "a storage of negative size": (
         load("negative storage.pt"),
@@ -375,7 +388,7 @@ ROWS = {
     ),
     "a storage of negative size, legacy": (
         load("legacy negative.pt"),
-        "storage 0 of -4 elements lies outside the file",
+        "storage 0 of -4 elements is outside the file",
     ),
     "a quantised storage": (
         load("unknown storage.pt"),
@@ -405,7 +418,7 @@ ROWS = {
     ),
     "a tensor of 100 axes": (
         load("axes.pt"),
-        "sizes that are no whole numbers",
+        "sizes that are not integers",
     ),
     "text for sizes": (load("size of text.pt"), "sizes that are no whole"),
     "sizes that repeat themselves": (
@@ -421,18 +434,18 @@ ROWS = {
     "a text encoded 200 times": (load("encoded.pt"), "would need .* bytes"),
     "a bytearray of a terabyte": (
         load("bytearray.pt"),
-        "bytearray of no bytes",
+        "bytearray of a value without bytes",
     ),
     "a million opcodes": (load("opcodes.pt"), "more than 1000000 opcodes"),
     "a key 200,000 tuples deep": (load("deep key.pt"), "key of type tuple"),
     "a key of 65 bits": (load("large key.pt"), "key of type int"),
-    "NumPy objects": (load("objects.pt"), "dtype that is not one of numbers"),
+    "NumPy objects": (load("objects.pt"), "dtype that has no numbers"),
     "a bomb in an .npz file": (load("bomb.npz"), "'w' would need 209715328"),
     "objects in an .npz file of weights": (
         load("objects.npz"),
         "no numbers but",
     ),
-    "an .npz array of 4 TB": (load("sizes.npz"), "size unlike its shape"),
+    "an .npz array of 4 TB": (load("sizes.npz"), "does not fit its shape"),
     # Damaged files.
     "weights cut in half": (load("cut.pt"), CANNOT + "File is not a zip file"),
     "weights with another byte": (load("flipped.pt"), "Bad CRC-32"),
@@ -443,10 +456,10 @@ ROWS = {
     "a TorchScript program": (load("script.pt"), "TorchScript program"),
     "another zip file": (load("other.pt"), "without torch's data.pkl"),
     "a pickle without an end": (load("no end.pt"), CANNOT),
-    "a pickle without a value": (load("no value.pt"), "has not made"),
-    "a pickle that recalls nothing": (load("recalled.pt"), "never kept"),
+    "a pickle without a value": (load("no value.pt"), "pops an empty stack"),
+    "a pickle that recalls nothing": (load("recalled.pt"), "not in its memo"),
     "figures in place of weights": (load("figures.pt"), "has no state dict"),
-    "two state dicts": (load("both.pt"), "choose one of 'model', 'ema'"),
+    "two state dicts": (load("both.pt"), "pass one of 'model', 'ema'"),
     "an entry that is not there": (
         load("both.pt", entry="best"),
         "no state dict.*under 'best'",
@@ -459,11 +472,11 @@ ROWS = {
     "a header that is no JSON": (load("json.safetensors"), CANNOT),
     "an array outside the file": (
         load("outside.safetensors"),
-        "4 numbers of type float32 are claimed where the file has 0 bytes",
+        "claims 4 numbers of type float32 in 0 bytes",
     ),
     "an array of 2^80 numbers": (
         load("sizes.safetensors"),
-        "'w' has a size unlike its shape",
+        "'w' has a size that does not fit its shape",
     ),
     "an array of negative size": (load("negative.safetensors"), "must have a"),
     "an array that ends first": (load("backwards.safetensors"), "must have a"),
@@ -478,13 +491,26 @@ ROWS = {
         load("good.weights.h5", "small_cnn"),
         "as weights of 'small_cnn'",
     ),
-    "weights that are a link": (fill("linked.weights.h5"), "points elsewhere"),
+    "weights that are a link": (
+        fill("linked.weights.h5"),
+        "is a link to another",
+    ),
     "weights in another file": (
         fill("external.weights.h5"),
-        "/w lies in another file",
+        "/w is stored in another file",
     ),
     "weights of 4 TB": (fill("bomb.weights.h5"), "/w would need 4398046511104"),
     "an .h5 file of weights, cut": (fill("cut.weights.h5"), CANNOT),
+    # Checkpoints of TensorFlow 1.
+    "a checkpoint without data": (
+        load("no data.index"),
+        CANNOT + "there is no no data.data",
+    ),
+    "text for a checkpoint": (load("text"), CANNOT + "not an sstable"),
+    "two checkpoints for one": (
+        load("two"),
+        "must have one checkpoint.*first.index, second.index",
+    ),
     # What does not fit.
     "an unknown architecture": (
         load("good.pt", "vgg16"),
@@ -492,7 +518,7 @@ ROWS = {
     ),
     "weights of no known network": (
         load("good.pt"),
-        "belong to no architecture that is known here",
+        "belong to none of the architectures",
     ),
     "weights of another network": (
         load("good.pt", "lenet5"),
@@ -501,7 +527,7 @@ ROWS = {
     "entries that are no weights": (dense(), "entries that are no weights: w"),
     "a pattern that fits nothing": (
         dense(skip="*.lambda"),
-        r"'\*.lambda', which none of them fits",
+        r"'\*.lambda', which fits none of the names",
     ),
     "a mapping of nothing": (
         dense(file="nan.pt", mapping={"conv": "dense"}),

@@ -1,15 +1,16 @@
-"""Others' weights in Keras: PyTorch's files, safetensors, arrays, ONNX.
+"""Weights of others in Keras: PyTorch, safetensors, NumPy, ONNX, TensorFlow 1.
 
     classifier = adt_tf.load_classifier("file.pt", architecture="wrn-28-10")
     adt_tf.transplant("file.pt", keras_model)
     verification.verify(classifier, "reference.npz")
 
-No torch is needed, and nothing that a file names is imported or run.
+torch is not needed, and no name in a file is imported or run.
 
-- `reading`: from bytes to arrays, for each form of file;
-- `architectures`: a model by name, with a module of `layouts` for each family;
-- `transplant`, with `matching`: the weights of any network into any model;
-- `onnx_graphs`: a model from a graph;
-- `entries`, `layer_graph`, `slots`, `filling`: what these share;
-- `verification`: logits and gradients beside stored ones.
+- `reading`: reads arrays from each form of file;
+- `architectures`: builds a model by name, with one module of `layouts` for
+  each family of networks;
+- `transplant`, with `matching`: fills any Keras model with weights;
+- `onnx_graphs`: converts an ONNX graph to a model;
+- `entries`, `layer_graph`, `slots`, `filling`: the parts that these share;
+- `verification`: compares logits and gradients with stored ones.
 """

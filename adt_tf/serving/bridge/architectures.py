@@ -1,7 +1,7 @@
-"""A state dict put into an architecture that is known by name.
+"""Builds a named architecture with the weights of a state dict.
 
 classifier = build(read(path), "wrn-28-10")
-classifier = build(read(path))      # told from the names in the file
+classifier = build(read(path))      # recognised by the names in the file
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from adt_tf.serving.bridge.entries import (
     split_normalization,
     without_prefixes,
 )
+from adt_tf.serving.bridge.filling import Modules
 from adt_tf.serving.bridge.layer_graph import layer_graph
 from adt_tf.serving.bridge.layouts.base import (
     Layout,
@@ -34,23 +35,26 @@ def build(
     input_shape: Sequence[int] | None = None,
     normalization: Normalization | None = None,
 ) -> keras.Model:
-    """Builds the network that a state dict belongs to, with its weights.
+    """Builds the network of a state dict, with its weights.
 
     Args:
         arrays: Arrays by name, in PyTorch's names and shapes.
-        architecture: Name of the architecture, or None to tell it from the
+        architecture: Name of the architecture, or None to recognise it by the
             names.
-        input_shape: Shape of an image, or None for the architecture's usual.
+        input_shape: Shape of an image, or None for the default of the
+            architecture.
         normalization: Mean and standard deviation of each channel, or None
-            for what the file or the architecture has.
+            for those in the file or the default of the architecture.
 
     Returns:
-        A functional Keras model from images in [0, 1] to logits. What is
-        missing in the file, left over or of another shape is listed in a
-        `ValueError`.
+        A functional Keras model from images in [0, 1] to logits.
+
+    Raises:
+        ValueError: Lists all arrays that are missing, left over or of another
+            shape.
     """
     if architecture is None:
-        architecture, entries = _recognized(arrays)
+        architecture, entries = _recognize(arrays)
         layout, options = layouts.find(architecture)
     else:
         layout, options = layouts.find(architecture)
@@ -83,20 +87,20 @@ def build(
     return model
 
 
-def _recognized(arrays: Arrays) -> tuple[str, Arrays]:
-    """Returns the one architecture whose names a state dict has."""
+def _recognize(arrays: Arrays) -> tuple[str, Arrays]:
+    """Returns the architecture of a state dict, and its arrays unprefixed."""
     for entries in without_prefixes(arrays):
         names = layouts.recognize(_shapes(entries))
         if len(names) == 1:
             return names[0], entries
         if names:
             raise ValueError(
-                "The names in the file do not tell which architecture it is: "
-                f"pass architecture=... as one of {', '.join(names)}."
+                "The names in the file fit several architectures: pass "
+                f"architecture=... as one of {', '.join(names)}."
             )
     raise ValueError(
-        "The names in the file belong to no architecture that is known here "
-        f"({', '.join(layouts.names())}). They begin with "
+        "The names in the file belong to none of the architectures "
+        f"{', '.join(layouts.names())}. They begin with "
         f"{', '.join(list(arrays)[:4])}. Pass architecture=..., or fill a "
         "model of your own with `adt_tf.transplant(path, keras_model)`."
     )
@@ -106,6 +110,6 @@ def _shapes(arrays: Arrays) -> Shapes:
     return {name: tuple(array.shape) for name, array in arrays.items()}
 
 
-def _layers(layout: Layout, modules) -> dict[str, str]:
+def _layers(layout: Layout, modules: Modules) -> dict[str, str]:
     layers = {module: layout.layer_of(module) for module in modules}
     return {module: layer for module, layer in layers.items() if layer}

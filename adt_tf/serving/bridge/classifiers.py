@@ -1,8 +1,9 @@
-"""A classifier from a file of weights or a graph, whatever its form.
+"""Loads a classifier from a file of weights or from an ONNX graph.
 
 classifier = load("file.pt", "wrn-28-10")
-classifier = load("file.pt")            # where the names tell it
+classifier = load("file.pt")            # recognised by the names in the file
 classifier = load("model.onnx")
+classifier = load("adv_trained/checkpoint-70000.index")
 classifier = load("model.weights.h5", "small_cnn")
 """
 
@@ -17,7 +18,11 @@ from adt_tf import networks
 from adt_tf.serving.bridge import architectures
 from adt_tf.serving.bridge.layouts.base import Normalization
 from adt_tf.serving.bridge.onnx_graphs import conversion
-from adt_tf.serving.bridge.reading import keras_weights, state_dicts
+from adt_tf.serving.bridge.reading import (
+    keras_weights,
+    state_dicts,
+    tensorflow_checkpoints,
+)
 
 
 def load(
@@ -32,16 +37,17 @@ def load(
     """Loads a classifier from images in [0, 1] to logits.
 
     Args:
-        path: A file that `state_dicts.read` takes, an `.onnx` file, or Keras'
-            own `.h5` file of weights.
-        architecture: Name of the architecture, or None to tell it from the
+        path: A file that `state_dicts.read` takes, an `.onnx` file, Keras'
+            `.h5` file of weights, or a checkpoint of TensorFlow 1.
+        architecture: Name of the architecture, or None to recognise it by the
             names in the file; an `.onnx` file needs none.
-        input_shape: Shape of an image, or None for the architecture's usual.
-        num_classes: Number of logits of Keras' own weights, or None for the
-            architecture's usual; other weights tell it.
+        input_shape: Shape of an image, or None for the default of the
+            architecture.
+        num_classes: Number of logits, which only Keras' weights need, or None
+            for the default of the architecture.
         normalization: Mean and standard deviation of each channel, or None
-            for what the file or the architecture has.
-        entry: Name of the entry that holds the state dict, where the file has
+            for those in the file or the default of the architecture.
+        entry: Name of the entry that holds the state dict, if the file has
             several.
     """
     path = pathlib.Path(path)
@@ -51,11 +57,15 @@ def load(
         if architecture is not None or normalization is not None:
             raise ValueError(
                 "An .onnx file has its architecture and its normalisation "
-                f"inside: give the path alone. Received: {path} with "
+                f"inside: pass the path alone. Received: {path} with "
                 f"architecture={architecture!r}"
             )
         return conversion.load(path, input_shape=input_shape)
-    arrays = state_dicts.read(path, entry=entry)
+    index = tensorflow_checkpoints.index_file(path)
+    if index is None:
+        arrays = state_dicts.read(path, entry=entry)
+    else:
+        arrays = tensorflow_checkpoints.read(index)
     try:
         return architectures.build(
             arrays,
@@ -67,7 +77,12 @@ def load(
         raise ValueError(f"Cannot load {path}: {error}") from error
 
 
-def _from_keras(path, architecture, input_shape, num_classes):
+def _from_keras(
+    path: pathlib.Path,
+    architecture: str | None,
+    input_shape: Sequence[int] | None,
+    num_classes: int | None,
+) -> keras.Model:
     if architecture is None:
         raise ValueError(
             f"{path} has weights without a model: pass architecture=..., a "

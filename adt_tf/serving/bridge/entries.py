@@ -1,6 +1,6 @@
 """The entries of a state dict: prefixes, counters, buffers, modules.
 
-for arrays in without_prefixes(read(path)):     # module. and model. off
+for arrays in without_prefixes(read(path)):     # no module. or model.
     normalization, arrays = split_normalization(arrays)
     modules = group(arrays)     # {"conv1": {"weight": ..., "bias": ...}}
 """
@@ -16,15 +16,16 @@ Arrays = Mapping[str, np.ndarray]
 _MEANS = ("mean", "mu", "new_mean")
 _DEVIATIONS = ("std", "sigma", "new_std")
 _COUNTER = "num_batches_tracked"
-#: What a module of weights consists of.
+#: Names of the tensors in a module of weights.
 WEIGHTS = ("weight", "bias", "running_mean", "running_var")
 
 
 def without_prefixes(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the arrays as they are, then without each prefix they share.
+    """Yields the arrays as they are, then without each shared prefix.
 
     Wrappers such as DataParallel (`module.`) or a normalising model (`model.`)
-    put a prefix before all names; a normalisation's buffers may be without.
+    put a prefix before all names, except perhaps those of the normalisation's
+    buffers.
 
     Args:
         arrays: Arrays by name.
@@ -56,7 +57,9 @@ def _is_buffer(leaf: str) -> bool:
     return leaf in _MEANS or leaf in _DEVIATIONS
 
 
-def _without_copies(arrays: dict) -> dict:
+def _without_copies(
+    arrays: dict[str, np.ndarray],
+) -> dict[str, np.ndarray]:
     """Drops the second copy that MadryLab's `robustness` saves of a model."""
     if not any(name.startswith("model.") for name in arrays):
         return arrays
@@ -70,14 +73,14 @@ def _without_copies(arrays: dict) -> dict:
 def split_normalization(
     arrays: Arrays,
 ) -> tuple[tuple[list[float], list[float]] | None, dict[str, np.ndarray]]:
-    """Takes a mean and a standard deviation kept as buffers out of arrays.
+    """Separates a mean and a standard deviation from the other arrays.
 
     Args:
         arrays: Arrays by name.
 
     Returns:
-        Mean and standard deviation of each channel, or None, and the other
-        arrays.
+        Mean and standard deviation of each channel, or None if the arrays
+        have none; and the other arrays.
 
     Example:
 
@@ -99,8 +102,8 @@ def split_normalization(
     )
     if len(means) != 1 or len(deviations) != 1:
         raise ValueError(
-            "There must be one mean and one standard deviation of the images. "
-            f"The file has: {', '.join(buffers)}"
+            "The file must have one mean and one standard deviation of the "
+            f"images. It has: {', '.join(buffers)}"
         )
     mean, deviation = (
         [float(value) for value in array.ravel()]
@@ -110,7 +113,7 @@ def split_normalization(
 
 
 def group(arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """Returns the arrays by module and leaf, without the batches' counters.
+    """Returns the arrays by module and leaf, without counters of batches.
 
     Args:
         arrays: Arrays by name.

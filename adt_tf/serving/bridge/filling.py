@@ -1,9 +1,9 @@
-"""Arrays put into the variables of a Keras model.
+"""Assigns arrays to the variables of a Keras model.
 
     problems, assignments = match(modules, nodes, {"conv1": "stem", ...})
     assign(assignments)
 
-Nothing is assigned before everything fits.
+Arrays are assigned only after all of them fit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def match(
         layers: Names of Keras' layers by module.
 
     Returns:
-        What does not fit, and the assignments.
+        Descriptions of what does not fit, and the assignments.
     """
     modules_by_layer = {layer: module for module, layer in layers.items()}
     missing, other_shapes, assignments, used = [], [], [], set()
@@ -66,32 +66,32 @@ def match(
         if f"{module}.{leaf}" not in used
     ]
     problems = [
-        _listed("missing", missing),
-        _listed("left over", unused),
-        _listed("of another shape", other_shapes),
+        _describe("missing", missing),
+        _describe("left over", unused),
+        _describe("of another shape", other_shapes),
     ]
     return [problem for problem in problems if problem], assignments
 
 
-def _listed(what: str, names: list[str]) -> str:
-    return f"{what}: {', '.join(names)}" if names else ""
+def _describe(problem: str, names: list[str]) -> str:
+    return f"{problem}: {', '.join(names)}" if names else ""
 
 
 def assign(assignments: Iterable[Assignment]) -> None:
-    """Fills the variables; raises `ValueError` where a number is not finite.
+    """Fills the variables, or raises `ValueError` if a number is not finite.
 
     Args:
         assignments: Arrays with their slots.
     """
     assignments = list(assignments)
-    spoiled = [
+    not_finite = [
         name
         for name, array, _ in assignments
         if not np.isfinite(array.astype(np.float32)).all()
     ]
-    if spoiled:
+    if not_finite:
         raise ValueError(
-            f"Weights must be finite. Not finite: {', '.join(spoiled)}"
+            f"Weights must be finite. Not finite: {', '.join(not_finite)}"
         )
     for _, array, slot in assignments:
         values = slot.convert(array.astype(np.float32))

@@ -1,9 +1,9 @@
-"""The layers of a Keras model in order, and what each is fed by.
+"""The layers of a Keras model in order, with the layers before each.
 
     for node in layer_graph(model).values():
         node.layer, node.parents, node.flattened
 
-Models inside the model are taken apart, so that only plain layers are left.
+Models inside the model are replaced by their layers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import keras
 
 @dataclasses.dataclass
 class Node:
-    """A layer in its place.
+    """A layer and its position in the graph.
 
     Attributes:
-        name: Name of the layer, after those of the models it is in.
+        name: Name of the layer, after the names of the models around it.
         layer: The layer.
-        parents: Names of the layers that feed it.
+        parents: Names of the layers whose outputs it takes.
         ancestors: Names of all layers before it.
         flattened: Shape (height, width, channels) of the feature map whose
             flattened form is its input, or None.
@@ -37,7 +37,7 @@ class Node:
 
 
 def layer_graph(model: keras.Model) -> dict[str, Node]:
-    """Returns the nodes of a model by name, each after those that feed it.
+    """Returns the nodes of a model by name, each after its parents.
 
     Args:
         model: A functional or sequential model, built.
@@ -70,23 +70,23 @@ def _walk(
     sources: frozenset[str],
     nodes: dict[str, Node],
 ) -> frozenset[str]:
-    """Adds a model's nodes, fed by `sources`; returns those that end it."""
+    """Adds the nodes of a model after `sources`; returns its last nodes."""
     ends = {}
     for layer, parents in _connections(model):
-        feeding = _union(ends[name] for name in parents) if parents else sources
+        before = _union(ends[name] for name in parents) if parents else sources
         name = prefix + layer.name
         if isinstance(layer, keras.layers.InputLayer):
             ends[layer.name] = sources
         elif isinstance(layer, keras.Model):
-            ends[layer.name] = _walk(layer, f"{name}/", feeding, nodes)
+            ends[layer.name] = _walk(layer, f"{name}/", before, nodes)
         else:
-            nodes[name] = Node(name, layer, feeding)
+            nodes[name] = Node(name, layer, before)
             ends[layer.name] = frozenset({name})
     return _union(ends[name] for name in _output_layers(model))
 
 
 def _connections(model: keras.Model) -> Iterator[tuple[Any, list[str]]]:
-    """Yields each layer with the names of the layers that feed it."""
+    """Yields each layer with the names of the layers before it."""
     if isinstance(model, keras.Sequential):
         previous = []
         for layer in model.layers:
@@ -125,7 +125,7 @@ def _sources(value: Any) -> Iterator[str]:
 
 
 def _histories(value: Any) -> Iterator[str]:
-    """Yields the layers of [name, node, tensor], alone or in a nest."""
+    """Yields the names in [name, node, tensor], at any depth of a nest."""
     if isinstance(value, dict):
         value = list(value.values())
     if value and isinstance(value[0], str):
@@ -136,35 +136,35 @@ def _histories(value: Any) -> Iterator[str]:
 
 
 def _flattened(node: Node, nodes: dict[str, Node]) -> tuple[int, ...] | None:
-    """Returns the shape behind a node's flat input, or None."""
+    """Returns the shape of a node's input before it was flattened, or None."""
     shapes = {_after(nodes[parent], nodes) for parent in node.parents}
     if len(shapes) > 1:
         raise ValueError(
             f"The layer {node.name!r} joins flattened feature maps of "
-            "different shapes: fill it by hand."
+            "different shapes: set its weights by hand."
         )
     return next(iter(shapes), None)
 
 
 def _after(node: Node, nodes: dict[str, Node]) -> tuple[int, ...] | None:
-    """Returns the shape behind a node's flat output, or None."""
+    """Returns the shape of a node's output before flattening, or None."""
     layer = node.layer
     if isinstance(layer, (keras.layers.Flatten, keras.layers.Reshape)):
         before, after = layer.input.shape, layer.output.shape
         if len(before) != 4 or len(after) != 2:
             return None
         sources = [nodes[parent].layer for parent in node.parents]
-        permuted = any(
+        is_permuted = any(
             isinstance(source, keras.layers.Permute)
             and tuple(source.dims) == (3, 1, 2)
             for source in sources
         )
-        return None if permuted else tuple(before[1:])
+        return None if is_permuted else tuple(before[1:])
     if node.flattened is None or isinstance(layer, keras.layers.Dense):
         return None
-    # Dropout, an activation or a normalisation leaves the order as it is.
-    same = tuple(layer.output.shape) == (None, math.prod(node.flattened))
-    return node.flattened if same else None
+    # Dropout, an activation or a normalisation keeps the order.
+    keeps_shape = tuple(layer.output.shape) == (None, math.prod(node.flattened))
+    return node.flattened if keeps_shape else None
 
 
 def _union(sets: Iterator[frozenset[str]]) -> frozenset[str]:

@@ -1,18 +1,19 @@
-"""Which module of a file belongs to which layer of a model.
+"""Finds the Keras layer of each module of a file.
 
     layers = Matching(modules, nodes, mapping={}).layers()
 
-A module and a layer belong together where their tensors have the same shapes.
-Several of the same shapes are told apart
+A module matches a layer if their tensors have the same shapes. Among several
+of the same shapes it is found
 
-1. by name, where the layers have the modules' names (`layer1_0_conv1` for
+1. by name, if the layers have the modules' names (`layer1_0_conv1` for
    `layer1.0.conv1`);
-2. by order, where the layers lie behind one another on one path;
-3. batch normalisations by the convolution that feeds them, where each stands
-   directly behind its convolution in the file.
+2. by order, if the layers follow one another on one path;
+3. a batch normalisation by the convolution before it, if it comes directly
+   after its convolution in the file.
 
-Layers side by side that none of these tells apart are refused, with a table of
-both sides: a guess would give a model that runs, with other logits.
+Parallel layers that none of these rules distinguishes are refused, with a
+table of both sides: a wrong guess would give a model that runs, with other
+logits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Matching:
     Args:
         modules: Arrays by module and leaf.
         nodes: Nodes of the layers that have weights, by name.
-        mapping: Names of layers by module, which are taken as given.
+        mapping: Names of layers by module, which are not searched for.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Matching:
         modules: Modules,
         nodes: Mapping[str, Node],
         mapping: Mapping[str, str],
-    ):
+    ) -> None:
         self._modules = {
             name: Signature((leaf, a.shape) for leaf, a in leaves.items())
             for name, leaves in modules.items()
@@ -72,7 +73,7 @@ class Matching:
                     f"Argument `mapping` pairs {module!r} and {layer!r}, which "
                     f"have other shapes. {self._table()}"
                 )
-        later = []
+        ambiguous = []
         signatures = dict.fromkeys(self._modules.values())
         signatures |= dict.fromkeys(self._layers.values())
         for signature in signatures:
@@ -86,20 +87,21 @@ class Matching:
                 self._pair(modules, self._by_name(modules, layers))
                 or self._pair(modules, self._by_order(layers))
             ):
-                later.append(signature)
-        for signature in later:
+                ambiguous.append(signature)
+        for signature in ambiguous:
             modules, layers = self._open(signature)
             if not self._pair(modules, self._by_convolution(layers)):
                 raise ValueError(
                     f"{', '.join(layers)} all have {_shapes(signature)} and "
-                    "lie side by side, so that the order does not tell which "
-                    f"is which of {', '.join(modules)}: give the layers the "
-                    f"modules' names, or pass mapping={{...}}. {self._table()}"
+                    "lie side by side, so that their order does not show "
+                    f"which belongs to which of {', '.join(modules)}: give "
+                    "the layers the modules' names, or pass mapping={...}. "
+                    f"{self._table()}"
                 )
         return self._pairs
 
     def _open(self, signature: Signature) -> tuple[list[str], list[str]]:
-        taken = set(self._pairs.values())
+        paired_layers = set(self._pairs.values())
         return (
             [
                 name
@@ -109,7 +111,7 @@ class Matching:
             [
                 name
                 for name, own in self._layers.items()
-                if own == signature and name not in taken
+                if own == signature and name not in paired_layers
             ],
         )
 
@@ -129,7 +131,7 @@ class Matching:
         return [plain[name] for name in names]
 
     def _by_order(self, layers: list[str]) -> list[str] | None:
-        """Returns the layers in order if they lie on one path."""
+        """Returns the layers in order if they are on one path, or None."""
         layers = sorted(layers, key=lambda n: len(self._nodes[n].ancestors))
         for before, after in zip(layers, layers[1:], strict=False):
             if before not in self._nodes[after].ancestors:
@@ -137,7 +139,7 @@ class Matching:
         return layers
 
     def _by_convolution(self, layers: list[str]) -> list[str] | None:
-        """Returns the layers in the order of their convolutions' modules."""
+        """Returns the layers in the order of their convolutions, or None."""
         modules = list(self._modules)
         position = {layer: modules.index(m) for m, layer in self._pairs.items()}
         places = {}
@@ -147,13 +149,13 @@ class Matching:
                 return None
             places[position[parent] + 1] = layer
         open_modules, _ = self._open(self._layers[layers[0]])
-        wanted = [modules.index(module) for module in open_modules]
-        if sorted(places) != wanted:
+        expected = [modules.index(module) for module in open_modules]
+        if sorted(places) != expected:
             return None
-        return [places[place] for place in wanted]
+        return [places[place] for place in expected]
 
     def _table(self) -> str:
-        """Returns both sides, line by line."""
+        """Returns a table of the modules and the layers."""
         pairs = {layer: module for module, layer in self._pairs.items()}
         left = [f"{name} {_shapes(own)}" for name, own in self._modules.items()]
         right = [

@@ -1,4 +1,4 @@
-"""Where the tensors of a PyTorch module go in a Keras layer.
+"""Maps the tensors of a PyTorch module to the variables of a Keras layer.
 
     for slot in slots(layer):
         slot.variable.assign(slot.convert(module[slot.leaf]))
@@ -10,8 +10,8 @@
 | batch norm | `weight`, `bias`, `running_mean`, `running_var` |
 | layer norm, group norm | `weight`, `bias` |
 
-PyTorch flattens a feature map as CHW, Keras as HWC: behind a Flatten the rows
-of a dense kernel are put in Keras' order.
+PyTorch flattens a feature map as CHW, Keras as HWC: after a Flatten the rows
+of a dense kernel are reordered for Keras.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Slot(NamedTuple):
     Attributes:
         leaf: Name of the tensor in its module, such as `"weight"`.
         shape: Shape of the tensor in PyTorch.
-        variable: Keras' variable.
-        convert: Function from PyTorch's array to Keras'.
+        variable: Variable of the Keras layer.
+        convert: Function from the array in PyTorch's form to Keras' form.
     """
 
     leaf: str
@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 def slots(
     layer: keras.layers.Layer, flattened: Sequence[int] | None = None
 ) -> list[Slot]:
-    """Returns the slots of a layer; none for a layer without weights.
+    """Returns the slots of a layer: an empty list if it has no weights.
 
     Args:
         layer: A built layer.
@@ -57,7 +57,7 @@ def slots(
     >>> [(slot.leaf, slot.shape) for slot in slots(layer)]
     [('weight', (10, 64)), ('bias', (10,))]
     """
-    if not layer.weights:
+    if not getattr(layer, "weights", ()):  # an operation of keras.ops
         return []
     order = _channels_last_order(flattened)
     if isinstance(layer, keras.layers.DepthwiseConv2D):
@@ -108,8 +108,8 @@ def slots(
         ]
     raise ValueError(
         f"The layer {layer.name!r} is a {type(layer).__name__}, whose weights "
-        "are not brought over from PyTorch: only those of Conv2D, "
-        "DepthwiseConv2D, Dense and batch, layer and group normalisation are."
+        "cannot be filled from PyTorch. It must be a Conv2D, DepthwiseConv2D, "
+        "Dense or batch, layer or group normalisation."
     )
 
 

@@ -1,9 +1,9 @@
-"""Weights of any PyTorch network put into a Keras model, by order and shape.
+"""Fills a Keras model with the weights of any PyTorch network.
 
     matches = transplant("file.pt", keras_model)
     matches = transplant("file.pt", keras_model, skip=["*.deepz_lambda"])
 
-`matching` says how a module of the file finds its layer.
+`matching` finds the layer of each module of the file, by order and shape.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ def transplant(
 ) -> dict[str, str]:
     """Fills a Keras model with the weights of a PyTorch network.
 
-    Convolutions are turned from OIHW to HWIO and dense kernels transposed;
-    behind a `Flatten` their rows are put in Keras' order. Nothing is changed
-    unless all of the file and all of the model fit.
+    Kernels of convolutions are converted from OIHW to HWIO. Dense kernels are
+    transposed and, after a `Flatten`, their rows are reordered for Keras. The
+    model is changed only if the whole file and the whole model fit.
 
     Args:
-        path: A file that `state_dicts.read` takes, or Keras' own `.h5` file
-            of weights.
+        path: A file that `state_dicts.read` takes, or Keras' `.h5` file of
+            weights.
         model: A functional or sequential model, built.
-        skip: Patterns, as in `"*.deepz_lambda"`, of entries that are no
-            weights of the model.
-        mapping: Names of layers by the names of modules, where order and
-            shape do not tell them apart.
-        entry: Name of the entry that holds the state dict, where the file has
+        skip: Patterns such as `"*.deepz_lambda"` for the names of entries
+            that the model does not use.
+        mapping: Names of layers by names of modules, for modules whose layers
+            order and shape do not determine.
+        entry: Name of the entry that holds the state dict, if the file has
             several.
 
     Returns:
-        Names of the modules by the names of the layers that they filled.
+        Names of the modules by the names of the layers that they fill.
     """
     if keras_weights.is_hdf5(path):
         keras_weights.load(path, model)
         return {}
-    arrays = _kept(state_dicts.read(path, entry=entry), skip)
+    arrays = _without_skipped(state_dicts.read(path, entry=entry), skip)
     modules = group(arrays)
     _refuse_others(modules)
     nodes = {
@@ -68,13 +68,13 @@ def transplant(
     return {layer: module for module, layer in layers.items()}
 
 
-def _kept(arrays: Arrays, skip: str | Sequence[str]) -> Arrays:
+def _without_skipped(arrays: Arrays, skip: str | Sequence[str]) -> Arrays:
     patterns = [skip] if isinstance(skip, str) else list(skip)
     for pattern in patterns:
         if not fnmatch.filter(arrays, pattern):
             raise ValueError(
-                "Argument `skip` must hold patterns of names in the file. "
-                f"Received: {pattern!r}, which none of them fits; it has "
+                "Argument `skip` must have patterns of names in the file. "
+                f"Received: {pattern!r}, which fits none of the names "
                 f"{', '.join(list(arrays)[:8])}, ..."
             )
     return {
@@ -94,14 +94,14 @@ def _refuse_others(modules: filling.Modules) -> None:
     if others:
         raise ValueError(
             f"The file has entries that are no weights: {', '.join(others)}. "
-            "If the model does without them, pass skip=[...] with their names "
-            "or patterns; a mean and a deviation belong into the model, as a "
-            "keras.layers.Normalization."
+            "If the model does not use them, pass skip=[...] with their names "
+            "or patterns. Put a mean and a standard deviation into the model, "
+            "as a keras.layers.Normalization."
         )
 
 
 def _warn(nodes: Mapping[str, Node]) -> None:
-    """Warns of details that a state dict does not tell."""
+    """Warns of details that a state dict does not show."""
     for node in nodes.values():
         layer = node.layer
         if (
@@ -120,8 +120,8 @@ def _warn(nodes: Mapping[str, Node]) -> None:
             and max(layer.kernel_size) > 1
         ):
             warnings.warn(
-                f"{node.name} has padding 'same' with a stride, which pads "
-                "otherwise than PyTorch does: put a ZeroPadding2D before it "
-                "and use padding='valid'.",
+                f"{node.name} has padding 'same' with a stride, which differs "
+                "from PyTorch's padding: put a ZeroPadding2D before it and "
+                "use padding='valid'.",
                 stacklevel=3,
             )

@@ -1,4 +1,4 @@
-"""A model's logits and gradients beside those that another framework stored.
+"""Compares a model with the stored outputs of another framework.
 
 result = verify(classifier, "reference.npz")
 print(result)     # logits differ by 3.1e-06, gradients by 8.9e-07
@@ -21,15 +21,15 @@ class Verification(NamedTuple):
 
     Attributes:
         logits: Largest difference of a logit.
-        gradients: Largest difference of an example's gradient, as a part of
-            its length, or None where the reference has none.
+        gradients: Largest difference of an example's gradient, relative to
+            its length, or None if the reference has no gradients.
     """
 
     logits: float
     gradients: float | None
 
     def __str__(self) -> str:
-        """Returns both in words."""
+        """Returns both differences as text."""
         if self.gradients is None:
             return f"logits differ by {self.logits:.1e}"
         return (
@@ -49,18 +49,21 @@ def verify(
 
     Args:
         classifier: Model from images to logits.
-        reference: An `.npz` file with `images`, [N, H, W, C] or PyTorch's
-            [N, C, H, W], and `logits`; and, if gradients are to be compared,
-            `labels` and `gradients`, those of each example's cross-entropy at
-            its image.
-        tolerance: Largest difference of a logit that passes, relative to the
-            largest logit where that is above 1.
-        gradient_tolerance: Largest difference of a gradient that passes, as a
-            part of its length. Rounding decides on which side of its kink a
-            ReLU close to 0 lies, so that it is above that of logits.
+        reference: An `.npz` file with the arrays `images`, [N, H, W, C] or
+            PyTorch's [N, C, H, W], and `logits`. To compare gradients it also
+            has `labels` and `gradients`, the gradients of each example's
+            cross-entropy at its image.
+        tolerance: Largest allowed difference of a logit, relative to the
+            largest logit if that is above 1.
+        gradient_tolerance: Largest allowed difference of a gradient, relative
+            to its length. It is larger than that of logits because rounding
+            can switch a ReLU whose input is close to 0.
 
     Returns:
-        The differences. Raises `ValueError` where one is too large.
+        The differences.
+
+    Raises:
+        ValueError: A difference is too large.
     """
     arrays = array_files.npz(pathlib.Path(reference))
     if not {"images", "logits"} <= arrays.keys():
@@ -91,8 +94,8 @@ def _refuse(name: str, error: float, tolerance: float) -> None:
     if not error <= tolerance:
         raise ValueError(
             f"The {name} differ from the reference's by {error:.1e}, more "
-            f"than {tolerance:.1e}: the weights, the normalisation, a padding "
-            "or an epsilon is another."
+            f"than {tolerance:.1e}: check the weights, the normalisation, the "
+            "padding and the epsilon of batch normalisation."
         )
 
 
@@ -102,7 +105,7 @@ def _lengths(gradients: np.ndarray) -> np.ndarray:
 
 
 def _channels_last(images: np.ndarray, classifier: Any) -> np.ndarray:
-    """Returns images as [N, H, W, C], by the shape that the model takes."""
+    """Returns images as [N, H, W, C], the order of the model's input."""
     shape = tuple(getattr(classifier, "input_shape", images.shape))[1:]
     if images.ndim == 4 and images.shape[1:] != shape:
         images = images.transpose(0, 2, 3, 1)

@@ -1,13 +1,13 @@
-"""Other runtimes than TensorFlow: ONNX, LiteRT and OpenVINO.
+"""Runtimes other than TensorFlow: ONNX, LiteRT and OpenVINO.
 
     convert(classifier, folder, ["onnx", "litert-int8"], images=x,
             calibration=train_images)
     run = load("model_int8.tflite")
     logits = run(images)                    # NumPy arrays, floats in [0, 1]
 
-A runtime is a module with `convert`, which writes its file from a SavedModel
-that gives logits alone, and `load`, which returns a function from images to
-logits. What a file must take and give is checked here.
+A runtime is a module with two functions: `convert` writes its file from a
+SavedModel that returns only logits, and `load` returns a function from images
+to logits with the shape of its images. This module checks their results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import importlib
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -26,48 +26,49 @@ import tensorflow as tf
 from adt_tf import checks
 from adt_tf.files import first_line
 from adt_tf.serving import saved_model
+from adt_tf.serving.runtimes.types import Run
 
 
 class _Format(NamedTuple):
-    """A file that can be written.
+    """A format that `convert` writes.
 
     Attributes:
-        file: Its name.
-        runtime: The module that writes and runs it.
-        precision: The type of its weights.
-        tolerance: Largest error of a logit, as a share of the largest one;
-            None where only the label is looked at.
+        file: Name of the file.
+        runtime: Name of the module that writes and runs it.
+        precision: Type of the weights, or None if the runtime has only one.
+        tolerance: Largest error of a logit, relative to the largest logit,
+            or None to compare only the labels.
     """
 
     file: str
     runtime: str
-    precision: str = "float32"
+    precision: str | None = None
     tolerance: float | None = 1e-3
 
 
 _FORMATS = {
     "onnx": _Format("model.onnx", "onnx"),
-    "litert": _Format("model.tflite", "litert"),
+    "litert": _Format("model.tflite", "litert", "float32"),
     "litert-float16": _Format(
         "model_float16.tflite", "litert", "float16", 0.05
     ),
     "litert-int8": _Format("model_int8.tflite", "litert", "int8", None),
     "openvino": _Format("model.xml", "openvino"),
 }
-#: What `convert` writes, by name.
+#: Names of the formats that `convert` writes.
 NAMES = tuple(_FORMATS)
 _BY_SUFFIX = {".onnx": "onnx", ".tflite": "litert", ".xml": "openvino"}
-#: How the files end that `load` runs.
+#: Suffixes of the files that `load` runs.
 SUFFIXES = tuple(_BY_SUFFIX)
-# A model whose labels agree with fewer was not converted but broken.
-_FEWEST_ALIKE = 0.5
+# If fewer labels agree, the conversion has broken the model.
+_MIN_AGREEMENT = 0.5
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises where a format is not known or its package is not installed.
+    """Raises if a format does not exist or its package is not installed.
 
     Args:
-        names: Names out of `NAMES`.
+        names: Names from `NAMES`.
     """
     for name in names:
         if name not in _FORMATS:
@@ -79,7 +80,11 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def needs_calibration(names: Sequence[str]) -> bool:
-    """Whether one of the formats is calibrated on images."""
+    """Returns whether one of the formats needs images for calibration.
+
+    Args:
+        names: Names from `NAMES`.
+    """
     return any(_FORMATS[name].precision == "int8" for name in names)
 
 
@@ -91,22 +96,24 @@ def convert(
     images: np.ndarray,
     calibration: np.ndarray | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Writes a classifier for other runtimes, and runs what was written.
-
-    Raises where a file gives other logits than Keras: by more than 0.1 % of
-    the largest logit in float32, 5 % in float16, or for int8 another label for
-    half of the images.
+    """Writes a classifier for other runtimes, and compares it with Keras.
 
     Args:
         classifier: A Keras model from images to logits.
         folder: Directory to write into.
-        names: Names out of `NAMES`.
+        names: Names from `NAMES`.
         images: Real images, on which the results are compared.
-        calibration: Images that show an int8 model the range of each layer.
+        calibration: Images from which an int8 model takes the range of each
+            layer.
 
     Returns:
         For each name the `file`, the `largest_logit_error` and the
-        `label_agreement`, the share of images with Keras' label.
+        `label_agreement`, the share of images with the same label as Keras.
+
+    Raises:
+        ValueError: The logits differ from Keras' by more than 0.1 % of the
+            largest logit in float32 or 5 % in float16, or more than half of
+            the labels differ.
     """
     check_names(names)
     if not names:
@@ -117,22 +124,21 @@ def convert(
         source = str(pathlib.Path(temporary) / "logits")
         _write_logits(classifier, source)
         for name in names:
-            wanted = _FORMATS[name]
-            path = pathlib.Path(folder) / wanted.file
-            _module(wanted.runtime).convert(
-                source,
-                path,
-                precision=wanted.precision,
-                calibration=calibration,
-            )
+            target = _FORMATS[name]
+            path = pathlib.Path(folder) / target.file
+            settings = {}
+            if target.precision is not None:
+                settings["precision"] = target.precision
+                settings["calibration"] = calibration
+            _module(target.runtime).convert(source, path, **settings)
             results[name] = {
-                "file": wanted.file,
-                **_compared(load(path)(images), expected, name),
+                "file": target.file,
+                **_compare(load(path)(images), expected, name),
             }
     return results
 
 
-def load(path: str | os.PathLike) -> Callable[[np.ndarray], np.ndarray]:
+def load(path: str | os.PathLike) -> Run:
     """Returns a function from float images in [0, 1] to logits.
 
     Args:
@@ -156,18 +162,18 @@ def load(path: str | os.PathLike) -> Callable[[np.ndarray], np.ndarray]:
             f"{path} must take images [batch, height, width, channels] in "
             f"batches of any size. It takes: {list(shape)}"
         )
-    answer = run(np.zeros([2, *shape[1:]], np.float32))
-    if answer.ndim != 2 or len(answer) != 2 or answer.shape[1] < 2:
+    logits = run(np.zeros([2, *shape[1:]], np.float32))
+    if logits.ndim != 2 or len(logits) != 2 or logits.shape[1] < 2:
         raise ValueError(
             f"{path} must give logits [batch, classes]. It gives, for two "
-            f"images: {list(answer.shape)}"
+            f"images: {list(logits.shape)}"
         )
-    run.image_shape, run.num_classes = tuple(shape[1:]), answer.shape[1]
+    run.image_shape, run.num_classes = tuple(shape[1:]), logits.shape[1]
     return run
 
 
 def _module(name: str) -> Any:
-    """Imports a runtime, which imports its package."""
+    """Imports the module of a runtime, which imports its package."""
     try:
         return importlib.import_module(f"adt_tf.serving.runtimes.{name}")
     except ImportError as error:
@@ -178,9 +184,9 @@ def _module(name: str) -> Any:
 
 
 def _write_logits(classifier: keras.Model, path: str) -> None:
-    """Writes a SavedModel of floats and logits alone, which all can read."""
+    """Writes a SavedModel from floats to logits, for all converters."""
 
-    def serve(images):
+    def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = classifier(images, training=False)
         return {"logits": checks.as_logits(logits, classifier)}
 
@@ -200,21 +206,22 @@ def _logits(classifier: keras.Model, images: np.ndarray) -> np.ndarray:
     return checks.as_logits(outputs, classifier).numpy()
 
 
-def _compared(
+def _compare(
     logits: np.ndarray, expected: np.ndarray, name: str
 ) -> dict[str, float]:
     error = float(np.abs(logits - expected).max())
-    alike = float(np.mean(logits.argmax(-1) == expected.argmax(-1)))
+    agreement = float(np.mean(logits.argmax(-1) == expected.argmax(-1)))
     tolerance = _FORMATS[name].tolerance
     largest = np.inf
     if tolerance is not None:
         largest = tolerance * max(1.0, float(np.abs(expected).max()))
-    # NaN is no small error.
-    if not error <= largest or alike < _FEWEST_ALIKE or not np.isfinite(error):
+    # A comparison with NaN is false.
+    is_close = error <= largest and np.isfinite(error)
+    if not is_close or agreement < _MIN_AGREEMENT:
         raise ValueError(
             f"The {name} model gives other logits than Keras, so nothing was "
             f"written: largest error {error:.2g}, same label for "
-            f"{100 * alike:.1f} % of {len(logits)} images. Leave this runtime "
-            "out."
+            f"{100 * agreement:.1f} % of {len(logits)} images. Export without "
+            "this runtime."
         )
-    return {"largest_logit_error": error, "label_agreement": alike}
+    return {"largest_logit_error": error, "label_agreement": agreement}

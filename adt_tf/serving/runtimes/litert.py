@@ -1,19 +1,20 @@
-"""LiteRT (TensorFlow Lite): phones and small devices, also in int8."""
+"""LiteRT (TensorFlow Lite), for phones and small devices, also in int8."""
 
 from __future__ import annotations
 
 import pathlib
 import threading
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from adt_tf import files
+from adt_tf.serving.runtimes.types import Run, Shape
 
 PACKAGE = "LiteRT"
-# The precisions of activations that a file may take or give.
+# Integer types of a file's input or output.
 _INTEGERS = (np.int8, np.uint8, np.int16)
 
 
@@ -26,13 +27,14 @@ def convert(
 ) -> None:
     """Writes a .tflite file.
 
-    An int8 file computes in integers and still takes and gives floats.
+    An int8 file computes in integers; its input and output are floats.
 
     Args:
-        source: SavedModel of floats and logits.
+        source: SavedModel from float images to logits.
         path: File to write.
-        precision: "float32", "float16" (weights alone) or "int8".
-        calibration: Images that show an int8 model the range of each layer.
+        precision: "float32", "float16" (weights only) or "int8".
+        calibration: Images from which an int8 model takes the range of each
+            layer.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(
         source, signature_keys=["serving_default"]
@@ -44,8 +46,8 @@ def convert(
     if precision == "int8":
         if calibration is None:
             raise ValueError(
-                "An int8 model needs images to calibrate it on. Received: "
-                "calibration=None"
+                "Argument `calibration` must have images for an int8 model. "
+                "Received: calibration=None"
             )
         converter.target_spec.supported_ops = [
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8
@@ -56,46 +58,45 @@ def convert(
     files.write_bytes(path, converter.convert())
 
 
-def load(
-    path: pathlib.Path,
-) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[int | None, ...]]:
+def load(path: pathlib.Path) -> tuple[Run, Shape]:
     """Returns a function from images to logits, and the shape of its images.
 
     Args:
         path: A .tflite file.
     """
     interpreter = Interpreter(model_content=files.read_bytes(path))
-    (taken,) = interpreter.get_input_details()
+    (image_input,) = interpreter.get_input_details()
     outputs = interpreter.get_output_details()
-    named = interpreter.get_signature_list().get("serving_default", {})
-    if len(outputs) > 1 and "logits" in named.get("outputs", ()):
-        index = interpreter.get_signature_runner("serving_default")
-        index = index.get_output_details()["logits"]["index"]
+    signature = interpreter.get_signature_list().get("serving_default", {})
+    if len(outputs) > 1 and "logits" in signature.get("outputs", ()):
+        runner = interpreter.get_signature_runner("serving_default")
+        index = runner.get_output_details()["logits"]["index"]
         outputs = [each for each in outputs if each["index"] == index]
-    (given,) = outputs
+    (logits_output,) = outputs
     shape = tuple(
-        None if size == -1 else int(size) for size in taken["shape_signature"]
+        None if size == -1 else int(size)
+        for size in image_input["shape_signature"]
     )
-    # An interpreter holds one request.
+    # An interpreter runs one request at a time.
     lock = threading.Lock()
 
     def run(images: np.ndarray) -> np.ndarray:
         with lock:
-            if (
-                tuple(interpreter.get_input_details()[0]["shape"])
-                != images.shape
-            ):
-                interpreter.resize_tensor_input(taken["index"], images.shape)
+            index = image_input["index"]
+            (current,) = interpreter.get_input_details()
+            if tuple(current["shape"]) != images.shape:
+                interpreter.resize_tensor_input(index, images.shape)
             interpreter.allocate_tensors()
-            interpreter.set_tensor(taken["index"], _quantized(images, taken))
+            interpreter.set_tensor(index, _quantize(images, image_input))
             interpreter.invoke()
-            return _real(interpreter.get_tensor(given["index"]), given)
+            logits = interpreter.get_tensor(logits_output["index"])
+            return _dequantize(logits, logits_output)
 
     return run, shape
 
 
-def _quantized(images: np.ndarray, details: dict) -> np.ndarray:
-    """Returns images in the type that a file takes."""
+def _quantize(images: np.ndarray, details: dict[str, Any]) -> np.ndarray:
+    """Returns images in the type of a file's input."""
     dtype = details["dtype"]
     if dtype not in _INTEGERS:
         return images.astype(dtype)
@@ -105,8 +106,8 @@ def _quantized(images: np.ndarray, details: dict) -> np.ndarray:
     return np.clip(values, limits.min, limits.max).astype(dtype)
 
 
-def _real(values: np.ndarray, details: dict) -> np.ndarray:
-    """Returns float32 logits of what a file gives."""
+def _dequantize(values: np.ndarray, details: dict[str, Any]) -> np.ndarray:
+    """Returns a file's output as float32."""
     if details["dtype"] not in _INTEGERS:
         return values.astype(np.float32)
     scale, zero = details["quantization"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
 
 import numpy as np
 import onnxruntime
@@ -11,28 +10,20 @@ import tensorflow as tf
 import tf2onnx
 
 from adt_tf import files
+from adt_tf.serving.runtimes.types import Run, Shape
 
 PACKAGE = "ONNX Runtime"
-# What tf2onnx writes for all layers, and runtimes of the last years read.
+# tf2onnx writes all layers in it, and runtimes of the last years read it.
 _OPSET = 17
 
 
-def convert(
-    source: str,
-    path: pathlib.Path,
-    *,
-    precision: str,
-    calibration: np.ndarray | None,
-) -> None:
+def convert(source: str, path: pathlib.Path) -> None:
     """Writes an .onnx file of float32 weights.
 
     Args:
-        source: SavedModel of floats and logits.
+        source: SavedModel from float images to logits.
         path: File to write.
-        precision: "float32".
-        calibration: Not used.
     """
-    del precision, calibration
     loaded = tf.saved_model.load(source)
     serve = loaded.signatures["serving_default"]
     (spec,) = serve.structured_input_signature[1].values()
@@ -45,9 +36,7 @@ def convert(
     files.write_bytes(path, model.SerializeToString())
 
 
-def load(
-    path: pathlib.Path,
-) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[int | None, ...]]:
+def load(path: pathlib.Path) -> tuple[Run, Shape]:
     """Returns a function from images to logits, and the shape of its images.
 
     Args:
@@ -57,18 +46,18 @@ def load(
         files.read_bytes(path, largest=2 << 30),
         providers=["CPUExecutionProvider"],
     )
-    (taken,) = session.get_inputs()
+    (image_input,) = session.get_inputs()
     names = [output.name for output in session.get_outputs()]
     if "logits" in names:
         names = ["logits"]
     (name,) = names
     # A size that is not fixed has a name, or none.
     shape = tuple(
-        size if isinstance(size, int) else None for size in taken.shape
+        size if isinstance(size, int) else None for size in image_input.shape
     )
 
     def run(images: np.ndarray) -> np.ndarray:
-        (logits,) = session.run([name], {taken.name: images})
+        (logits,) = session.run([name], {image_input.name: images})
         return logits.astype(np.float32)
 
     return run, shape

@@ -1,10 +1,10 @@
-"""The architectures that the bridge knows by name.
+"""The architectures that the bridge builds by name.
 
     layout, options = find("wrn-28-10")
-    names = recognize(shapes)       # which of them a state dict fits
+    names = recognize(shapes)       # the architectures that fit a state dict
 
-One module for each family: `wide_resnet`, `resnet`, `plain_cnns` and
-`attack_networks`.
+One module for each family: `wide_resnet`, `madry_resnet`, `resnet`,
+`plain_cnns` and `attack_networks`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 
 from adt_tf.serving.bridge.layouts import (
     attack_networks,
+    madry_resnet,
     plain_cnns,
     resnet,
     wide_resnet,
@@ -22,6 +23,7 @@ from adt_tf.serving.bridge.layouts.base import Layout, Shapes
 LAYOUTS = (
     wide_resnet.WIDE_RESNET,
     wide_resnet.DEEPMIND_WIDE_RESNET,
+    madry_resnet.MADRY_WIDE_RESNET,
     resnet.RESNET,
     resnet.PREACT_RESNET,
     resnet.DEEPMIND_PREACT_RESNET,
@@ -40,11 +42,10 @@ def names() -> list[str]:
 
 
 def find(name: str) -> tuple[Layout, dict[str, str | None]]:
-    """Returns the layout of a name, and what the name says of it.
+    """Returns the layout of a name, and the options in the name.
 
     Args:
-        name: Name of an architecture; case does not matter, nor do `-` and
-            `_` differ.
+        name: Name of an architecture. Case is ignored, and `_` equals `-`.
 
     Example:
 
@@ -59,7 +60,7 @@ def find(name: str) -> tuple[Layout, dict[str, str | None]]:
             return layout, match.groupdict()
     raise ValueError(
         f"Argument `architecture` must be one of {', '.join(names())}. Fill "
-        "any other with `adt_tf.transplant(path, keras_model)`. "
+        "another one with `adt_tf.transplant(path, keras_model)`. "
         f"Received: architecture={name!r}"
     )
 

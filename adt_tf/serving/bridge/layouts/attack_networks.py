@@ -6,13 +6,15 @@ In PyTorch's names:
         model.6, z_encoder.{0, 2}                       (generators)
     main1.{0, 1, 3, 4, 6, 7, 9, 10}, main2.0            (q)
 
-The authors take the hyperbolic tangent outside the implicit generator; here it
-is inside.
+The authors apply the tanh outside the implicit generator; here it is inside.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+
+import keras
 
 from adt_tf.networks.generator import explicit_generator, implicit_generator
 from adt_tf.networks.posterior import posterior
@@ -20,7 +22,7 @@ from adt_tf.serving.bridge.layouts.base import Layout, Request, Shapes
 
 
 def _generator_shapes(shapes: Shapes) -> tuple[int, int, int] | None:
-    """Returns the inputs, the width and the outputs of a generator."""
+    """Returns a generator's input channels, width and output channels."""
     first = shapes.get("model.0.weight", ())
     middle = shapes.get("model.4.conv_block.0.weight", ())
     last = shapes.get("model.6.weight", ())
@@ -31,16 +33,12 @@ def _generator_shapes(shapes: Shapes) -> tuple[int, int, int] | None:
     return first[1], first[0], last[0]
 
 
-def _recognize_explicit(shapes: Shapes) -> list[str]:
+def _recognize_generator(shapes: Shapes) -> list[str]:
+    """Returns the generator of a state dict: only one has a latent vector."""
+    if _generator_shapes(shapes) is None:
+        return []
     has_latent = "z_encoder.0.weight" in shapes
-    fits = _generator_shapes(shapes) and not has_latent
-    return ["explicit_generator"] if fits else []
-
-
-def _recognize_implicit(shapes: Shapes) -> list[str]:
-    has_latent = "z_encoder.0.weight" in shapes
-    fits = _generator_shapes(shapes) and has_latent
-    return ["implicit_generator"] if fits else []
+    return ["implicit_generator" if has_latent else "explicit_generator"]
 
 
 def _recognize_posterior(shapes: Shapes) -> list[str]:
@@ -48,13 +46,13 @@ def _recognize_posterior(shapes: Shapes) -> list[str]:
     return ["posterior"] if fits else []
 
 
-def _build_explicit(request: Request):
+def _build_explicit(request: Request) -> keras.Model:
     inputs, width, _ = _generator_shapes(request.shapes) or (9, 256, 6)
     shape = request.input_shape or (32, 32, max(inputs // 3, 1))
     return explicit_generator(shape, width_factor=width / 256)
 
 
-def _build_implicit(request: Request):
+def _build_implicit(request: Request) -> keras.Model:
     inputs, width, _ = _generator_shapes(request.shapes) or (10, 256, 3)
     shape = request.input_shape or (32, 32, max((inputs - 1) // 3, 1))
     latent = request.shapes.get("z_encoder.0.weight", (256, 64))
@@ -63,7 +61,7 @@ def _build_implicit(request: Request):
     )
 
 
-def _build_posterior(request: Request):
+def _build_posterior(request: Request) -> keras.Model:
     first = request.shapes.get("main1.0.weight", (32, 3))
     last = request.shapes.get("main2.0.weight", (128,))
     return posterior(
@@ -95,21 +93,21 @@ def _generator_modules() -> dict[str, str]:
     return modules
 
 
-EXPLICIT_GENERATOR = Layout(
-    name="explicit_generator",
-    pattern=r"explicit-generator",
-    recognize=_recognize_explicit,
-    build=_build_explicit,
-    modules=_generator_modules(),
-)
+def _generator(name: str, build: Callable[[Request], keras.Model]) -> Layout:
+    def recognize(shapes: Shapes) -> list[str]:
+        return [each for each in _recognize_generator(shapes) if each == name]
 
-IMPLICIT_GENERATOR = Layout(
-    name="implicit_generator",
-    pattern=r"implicit-generator",
-    recognize=_recognize_implicit,
-    build=_build_implicit,
-    modules=_generator_modules(),
-)
+    return Layout(
+        name=name,
+        pattern=name.replace("_", "-"),
+        recognize=recognize,
+        build=build,
+        modules=_generator_modules(),
+    )
+
+
+EXPLICIT_GENERATOR = _generator("explicit_generator", _build_explicit)
+IMPLICIT_GENERATOR = _generator("implicit_generator", _build_implicit)
 
 POSTERIOR = Layout(
     name="posterior",

@@ -1,7 +1,7 @@
-"""What the bridge knows of an architecture: its names, and its modules.
+"""The description of an architecture: its names and its modules.
 
-A `Layout` tells an architecture from the names and shapes in a state dict,
-builds the Keras model, and says which layer of it each PyTorch module is.
+A `Layout` recognises an architecture by the names and shapes in a state dict,
+builds the Keras model, and maps each PyTorch module to a Keras layer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Normalization = tuple[Sequence[float], Sequence[float]]
 
 
 class Request(NamedTuple):
-    """What a layout is to build.
+    """The arguments of a layout's `build`.
 
     Attributes:
         options: Groups of the architecture's name, such as depth and width.
         shapes: Shapes of the arrays in the state dict, by name.
-        input_shape: Shape of an image, or None for the usual one.
+        input_shape: Shape of an image, or None for the default.
         normalization: Mean and standard deviation of each channel, or None.
     """
 
@@ -32,14 +32,14 @@ class Request(NamedTuple):
     normalization: Normalization | None
 
     def image_shape(self, first: str) -> tuple[int, ...]:
-        """Returns the shape of an image; `first` is the first convolution."""
+        """Returns the shape of an image; `first` names the first kernel."""
         if self.input_shape is not None:
             return tuple(self.input_shape)
         channels = self.shapes.get(first, (0, 3))[1]
         return (28, 28, 1) if channels == 1 else (32, 32, channels)
 
     def num_classes(self, last: str) -> int:
-        """Returns the number of logits; `last` is the last dense layer."""
+        """Returns the number of logits; `last` names the last kernel."""
         return self.shapes.get(last, (10,))[0]
 
 
@@ -47,13 +47,14 @@ class Layout(NamedTuple):
     """An architecture in PyTorch's names.
 
     Attributes:
-        name: Name as users give it, with `<depth>` and the like.
-        pattern: Expression for the names of this architecture.
+        name: Name for users, with placeholders such as `<depth>`.
+        pattern: Regular expression for the names of this architecture.
         recognize: Function from shapes to the names that fit a state dict.
         build: Function from a `Request` to a Keras model.
-        modules: Names of Keras' layers by expressions for PyTorch's modules.
-            A group whose name ends in 0 counts from 0, and from 1 in Keras.
-        unused: Expression for entries that the network never uses.
+        modules: Names of Keras' layers by regular expressions for PyTorch's
+            modules. A group whose name ends in 0 counts from 0 in PyTorch and
+            from 1 in Keras.
+        unused: Regular expression for entries that the network never uses.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Layout(NamedTuple):
     unused: str | None = None
 
     def layer_of(self, module: str) -> str | None:
-        """Returns the name of the Keras layer that a module is, or None."""
+        """Returns the name of the Keras layer of a module, or None."""
         for pattern, template in self.modules.items():
             match = re.fullmatch(pattern, module)
             if match:
@@ -78,11 +79,11 @@ class Layout(NamedTuple):
 
 
 def count_blocks(shapes: Shapes, pattern: str) -> int:
-    """Returns how many numbers the one group of an expression takes.
+    """Returns the number of different values of a pattern's group.
 
     Args:
         shapes: Shapes by name.
-        pattern: Expression for a whole name, with one group.
+        pattern: Regular expression for a whole name, with one group.
 
     Example:
 

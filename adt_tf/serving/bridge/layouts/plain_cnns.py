@@ -5,12 +5,14 @@ In PyTorch's names:
     feature_extractor.{conv1, conv2, conv3, conv4}, classifier.{fc1, fc2, fc3}
     conv1, conv2, fc1, fc2[, fc3]
 
-LeNet's widths are those of the file; what the first dense layer takes tells
-whether the first convolution is padded. `lenet5` has three dense layers,
-`lenet`, as in PyTorch's and Caffe's examples for MNIST, two.
+LeNet has the widths of the file. The number of inputs of its first dense layer
+shows whether its first convolution is padded. `lenet5` has three dense layers;
+`lenet`, of PyTorch's and Caffe's examples for MNIST, has two.
 """
 
 from __future__ import annotations
+
+import keras
 
 from adt_tf.networks.plain_cnns import lenet5, trades_small_cnn
 from adt_tf.serving.bridge.layouts.base import Layout, Request, Shapes
@@ -23,7 +25,7 @@ def _recognize_small_cnn(shapes: Shapes) -> list[str]:
     return ["trades_small_cnn"] if first in shapes and _LAST in shapes else []
 
 
-def _build_small_cnn(request: Request):
+def _build_small_cnn(request: Request) -> keras.Model:
     return trades_small_cnn(
         input_shape=request.image_shape("feature_extractor.conv1.weight"),
         num_classes=request.num_classes(_LAST),
@@ -32,7 +34,7 @@ def _build_small_cnn(request: Request):
 
 
 def _dense_shapes(shapes: Shapes) -> list[tuple[int, ...]]:
-    """Returns the shapes of fc1, fc2, ..., as far as each feeds the next."""
+    """Returns the shapes of fc1, fc2, ... while each fits the one before."""
     dense = []
     while True:
         shape = shapes.get(f"fc{len(dense) + 1}.weight", ())
@@ -60,7 +62,7 @@ def _is_lenet(shapes: Shapes, num_dense: int) -> bool:
     )
 
 
-def _build_lenet(request: Request):
+def _build_lenet(request: Request) -> keras.Model:
     shapes = request.shapes
     dense = _dense_shapes(shapes)
     input_shape = request.image_shape("conv1.weight")
@@ -83,7 +85,7 @@ def _build_lenet(request: Request):
 
 
 def _padding(input_shape: tuple[int, ...], num_positions: int) -> int | None:
-    """Returns the padding that leaves so many positions before fc1."""
+    """Returns the padding with which fc1 sees `num_positions`, or None."""
     for padding in (0, 2):
         height, width = (
             ((size + 2 * padding - 4) // 2 - 4) // 2 for size in input_shape[:2]

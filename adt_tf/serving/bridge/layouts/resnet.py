@@ -7,16 +7,17 @@ In PyTorch's names:
     conv_2d, layer_0.0.{batchnorm_0, conv_2d_1, batchnorm_1, conv_2d_2,
         shortcut}, batchnorm, logits                            (DeepMind's)
 
-The second is the one with pre-activation. Without its `bn` nothing in a file
-tells whether shortcuts take a block's input before (`-raw`) or after its
-activation.
+The second one has pre-activation. A file without its `bn` does not show
+whether shortcuts take a block's input before (`-raw`) or after its activation.
 """
 
 from __future__ import annotations
 
+import keras
+
 from adt_tf.networks import dm_resnets
 from adt_tf.networks.cifar_resnet import resnet
-from adt_tf.networks.preact_resnet import preact_resnet18, preact_resnet34
+from adt_tf.networks.preact_resnet import preact_resnet
 from adt_tf.networks.preactivation import Variant
 from adt_tf.serving.bridge.layouts.base import (
     Layout,
@@ -30,7 +31,7 @@ _DEPTHS = {(2, 2, 2, 2): 18, (3, 4, 6, 3): 34}
 
 
 def _depth(shapes: Shapes, kernel: str, first_stage: int) -> int | None:
-    """Returns 18 or 34 by the blocks in each of four stages."""
+    """Returns 18 or 34 by the numbers of blocks in four stages, or None."""
     return _DEPTHS.get(
         tuple(
             count_blocks(shapes, kernel.format(stage=first_stage + index))
@@ -70,7 +71,7 @@ def _recognize_deepmind(shapes: Shapes) -> list[str]:
     return [f"dm-preact_resnet{depth}"] if depth else []
 
 
-def _build(request: Request):
+def _build(request: Request) -> keras.Model:
     return resnet(
         int(request.options["depth"]),
         input_shape=request.image_shape("conv1.weight"),
@@ -79,9 +80,9 @@ def _build(request: Request):
     )
 
 
-def _build_preactivation(request: Request):
-    build = {"18": preact_resnet18, "34": preact_resnet34}
-    return build[request.options["depth"]](
+def _build_preactivation(request: Request) -> keras.Model:
+    return preact_resnet(
+        int(request.options["depth"]),
         input_shape=request.image_shape("conv1.weight"),
         num_classes=request.num_classes(_last(request.shapes)),
         variant=Variant(
@@ -92,7 +93,7 @@ def _build_preactivation(request: Request):
     )
 
 
-def _build_deepmind(request: Request):
+def _build_deepmind(request: Request) -> keras.Model:
     return dm_resnets.dm_preact_resnet(
         int(request.options["depth"]),
         **deepmind_settings(request, "conv_2d.weight"),

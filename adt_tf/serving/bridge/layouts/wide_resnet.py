@@ -1,4 +1,4 @@
-"""Wide residual networks: of ADT, TRADES, Madry's group, RobustBench, DeepMind.
+"""Wide residual networks of ADT, TRADES, RobustBench and DeepMind.
 
 In PyTorch's names, with d for the depth and k for the widen factor:
 
@@ -6,10 +6,14 @@ In PyTorch's names, with d for the depth and k for the widen factor:
     init_conv, layer.0.block.0.{batchnorm_0, conv_0, batchnorm_1, conv_1,
         shortcut}, batchnorm, logits                            (DeepMind's)
 
-TRADES' own network also has a `sub_block1` that no image ever passes.
+TRADES' network also has a `sub_block1`, which it never runs.
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+import keras
 
 from adt_tf.networks import dm_resnets
 from adt_tf.networks.preactivation import Variant
@@ -23,18 +27,32 @@ from adt_tf.serving.bridge.layouts.base import (
 
 
 def _recognize(shapes: Shapes) -> list[str]:
-    return _wide_names(shapes, "block{stage}.layer.{block}.conv2.weight", 1, "")
+    kernel = "block{stage}.layer.{block}.conv2.weight"
+    return wide_names(shapes, kernel, first_stage=1, prefix="")
 
 
 def _recognize_deepmind(shapes: Shapes) -> list[str]:
     kernel = "layer.{stage}.block.{block}.conv_1.weight"
-    return _wide_names(shapes, kernel, 0, "dm-")
+    return wide_names(shapes, kernel, first_stage=0, prefix="dm-")
 
 
-def _wide_names(
-    shapes: Shapes, kernel: str, first_stage: int, prefix: str
+def wide_names(
+    shapes: Shapes,
+    kernel: str,
+    *,
+    first_stage: int,
+    prefix: str,
+    depth_of_ends: int = 4,
 ) -> list[str]:
-    """Returns the name that fits the second kernels of all blocks."""
+    """Returns the name that fits the second kernels of all blocks, if any.
+
+    Args:
+        shapes: Shapes of the arrays in the state dict, by name.
+        kernel: Name of a block's second kernel, with `{stage}` and `{block}`.
+        first_stage: Number of the first stage in the file.
+        prefix: Text before `"wrn-<depth>-<widen_factor>"`.
+        depth_of_ends: Depth minus 6 times the blocks of a stage.
+    """
     stages = range(first_stage, first_stage + 3)
     first = shapes.get(kernel.format(stage=first_stage, block=0))
     if not first or len(first) != 4:
@@ -49,13 +67,13 @@ def _wide_names(
         )
         for block in range(num_blocks)
     }
-    # Every kernel is there, so that the network is no larger than the file.
+    # With every kernel present, the network is no larger than the file.
     if remainder or any(shapes.get(k) != s for k, s in expected.items()):
         return []
-    return [f"{prefix}wrn-{6 * num_blocks + 4}-{widen_factor}"]
+    return [f"{prefix}wrn-{6 * num_blocks + depth_of_ends}-{widen_factor}"]
 
 
-def _build(request: Request):
+def _build(request: Request) -> keras.Model:
     return wide_resnet(
         int(request.options["depth"]),
         int(request.options["widen_factor"]),
@@ -69,7 +87,7 @@ def _build(request: Request):
     )
 
 
-def _build_deepmind(request: Request):
+def _build_deepmind(request: Request) -> keras.Model:
     return dm_resnets.dm_wide_resnet(
         int(request.options["depth"]),
         int(request.options["widen_factor"]),
@@ -77,20 +95,21 @@ def _build_deepmind(request: Request):
     )
 
 
-def deepmind_settings(request: Request, first: str) -> dict:
-    """Returns the arguments that DeepMind's networks have in common.
+def deepmind_settings(request: Request, first: str) -> dict[str, Any]:
+    """Returns the common arguments of DeepMind's networks.
 
     Args:
-        request: What to build.
+        request: Arguments of the layout's `build`.
         first: Name of the first convolution's kernel.
     """
     num_classes = request.num_classes("logits.weight")
-    usual = dm_resnets.CIFAR100 if num_classes == 100 else dm_resnets.CIFAR10
+    is_cifar100 = num_classes == 100
+    default = dm_resnets.CIFAR100 if is_cifar100 else dm_resnets.CIFAR10
     return {
         "input_shape": request.image_shape(first),
         "num_classes": num_classes,
         "activation": request.options["activation"] or "silu",
-        "normalization": request.normalization or usual,
+        "normalization": request.normalization or default,
     }
 
 

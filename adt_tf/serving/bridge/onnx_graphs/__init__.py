@@ -1,9 +1,9 @@
-"""ONNX graphs as functional Keras models.
+"""Converts ONNX graphs to functional Keras models.
 
     classifier = conversion.load("model.onnx")
 
-- `conversion`: the walk over the graph;
-- `layers`, `pooling`, `arithmetic`: the operators as Keras layers;
-- `constants`: operators on what does not depend on the images;
-- `values`: what a value of the graph is.
+- `conversion`: converts the nodes of a graph in order;
+- `layers`, `pooling`, `arithmetic`: convert operators to Keras layers;
+- `constants`: computes operators on constants;
+- `values`: represents a value of the graph.
 """

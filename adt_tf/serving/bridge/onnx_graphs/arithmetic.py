@@ -1,7 +1,7 @@
-"""ONNX's sums and products, and what changes a shape, as Keras layers.
+"""Converts ONNX's arithmetic and changes of shape to Keras layers.
 
-A constant beside a feature map must be one number, or one for each channel,
-such as a mean of the images.
+A constant operand of a feature map must be one number, or one number for each
+channel, such as the mean of the images.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from adt_tf.serving.bridge.onnx_graphs.values import (
 )
 
 
-def add(name: str, attributes: dict[str, Any], first: Any, second: Any):
+def add(
+    name: str, attributes: dict[str, Any], first: Any, second: Any
+) -> Symbol:
     """Converts Add."""
     if isinstance(first, np.ndarray):
         first, second = second, first
@@ -29,7 +31,9 @@ def add(name: str, attributes: dict[str, Any], first: Any, second: Any):
     return _merged(keras.layers.Add, name, first, second)
 
 
-def subtract(name: str, attributes: dict[str, Any], first: Any, second: Any):
+def subtract(
+    name: str, attributes: dict[str, Any], first: Any, second: Any
+) -> Symbol:
     """Converts Sub."""
     if isinstance(second, np.ndarray):
         return _rescaled(name, first, 1.0, -_per_channel(second, first))
@@ -38,7 +42,9 @@ def subtract(name: str, attributes: dict[str, Any], first: Any, second: Any):
     return _merged(keras.layers.Subtract, name, first, second)
 
 
-def multiply(name: str, attributes: dict[str, Any], first: Any, second: Any):
+def multiply(
+    name: str, attributes: dict[str, Any], first: Any, second: Any
+) -> Symbol:
     """Converts Mul."""
     if isinstance(first, np.ndarray):
         first, second = second, first
@@ -47,7 +53,9 @@ def multiply(name: str, attributes: dict[str, Any], first: Any, second: Any):
     return _merged(keras.layers.Multiply, name, first, second)
 
 
-def divide(name: str, attributes: dict[str, Any], first: Any, second: Any):
+def divide(
+    name: str, attributes: dict[str, Any], first: Any, second: Any
+) -> Symbol:
     """Converts Div by a constant."""
     if not isinstance(second, np.ndarray):
         raise Unsupported("by a value that depends on the images")
@@ -55,7 +63,7 @@ def divide(name: str, attributes: dict[str, Any], first: Any, second: Any):
 
 
 def _per_channel(constant: np.ndarray, x: Symbol) -> np.ndarray:
-    """Returns one number, or one for each channel."""
+    """Returns a constant as one number, or one number for each channel."""
     shape = (1,) * (x.rank - constant.ndim) + constant.shape
     last = 1 if x.rank == 4 and x.channels_first else x.rank - 1
     if (
@@ -76,7 +84,9 @@ def _rescaled(name: str, x: Symbol, scale: Any, offset: Any) -> Symbol:
     return x.like(layer(x.tensor))
 
 
-def _merged(layer, name: str, first: Symbol, second: Symbol) -> Symbol:
+def _merged(
+    layer: type[keras.layers.Layer], name: str, first: Symbol, second: Symbol
+) -> Symbol:
     if first.channels_first != second.channels_first or (
         first.tensor.shape != second.tensor.shape
         and not _is_gate(first, second)
@@ -86,7 +96,7 @@ def _merged(layer, name: str, first: Symbol, second: Symbol) -> Symbol:
 
 
 def _is_gate(first: Symbol, second: Symbol) -> bool:
-    """Says whether one value has one number for each channel of the other."""
+    """Returns whether one value has a number for each channel of the other."""
     shapes = [first.tensor.shape[1:], second.tensor.shape[1:]]
     return first.rank == second.rank == 4 and any(
         gate == (1, 1, other[-1]) for gate, other in (shapes, reversed(shapes))
@@ -107,9 +117,9 @@ def concatenate(name: str, attributes: dict[str, Any], *values: Any) -> Symbol:
 
 
 def flatten(name: str, attributes: dict[str, Any], x: Symbol) -> Symbol:
-    """Converts Flatten, in the order that the graph gives the axes."""
+    """Converts Flatten, in the graph's order of the axes."""
     if attributes.get("axis", 1) != 1:
-        raise Unsupported("from another axis than 1")
+        raise Unsupported("from an axis other than 1")
     if x.rank == 2:
         return x
     tensor = x.tensor
@@ -143,7 +153,7 @@ def squeeze(
 
 
 def transpose(name: str, attributes: dict[str, Any], x: Symbol) -> Symbol:
-    """Converts a Transpose between NCHW and NHWC, which moves no number."""
+    """Converts a Transpose between NCHW and NHWC, which is only a new label."""
     axes = tuple(attributes.get("perm", ()))
     if x.rank == 4 and axes == (0, 2, 3, 1) and x.channels_first:
         return Symbol(x.tensor, channels_first=False)

@@ -1,10 +1,10 @@
-"""ONNX operators on values that do not depend on the images.
+"""Computes ONNX operators on values that do not depend on the images.
 
     OPERATORS["Concat"]({"axis": 0}, first, second)
 
-Exporters leave small computations of shapes in a graph, such as that of
-`x.view(x.size(0), -1)`. The size of a batch, which is open, stands as 0: what
-`Reshape` takes for "as it was".
+Exporters leave small computations of shapes in a graph, such as
+`x.view(x.size(0), -1)`. The size of the batch, which is not fixed, is written
+as 0, which means "unchanged" to `Reshape`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _constant(attributes: dict[str, Any]) -> np.ndarray:
     for name in ("value_ints", "value_floats"):
         if name in attributes:
             return np.asarray(list(attributes[name]))
-    raise ValueError("its graph has a constant that is no number")
+    raise ValueError("its graph has a constant that is not a number")
 
 
 def _refuse_large(*sizes: int) -> None:
@@ -41,7 +41,7 @@ def _constant_of_shape(attributes: dict[str, Any], shape: np.ndarray):
 
 
 def _axes(attributes: dict[str, Any], rest: tuple) -> tuple[int, ...]:
-    """Returns the axes, an attribute or, in later versions, an input."""
+    """Returns the axes: an attribute, or an input in later versions of ONNX."""
     axes = attributes.get("axes", rest[0] if rest else ())
     return tuple(int(axis) for axis in axes)
 
@@ -57,10 +57,10 @@ def _squeeze(attributes, array, *rest):
 
 def _slice(attributes, array, *rest):
     names = ("starts", "ends", "axes", "steps")
-    given = dict(zip(names, rest, strict=False))
-    starts, ends = (attributes.get(n, given.get(n)) for n in names[:2])
-    axes = attributes.get("axes", given.get("axes", range(len(starts))))
-    steps = given.get("steps", [1] * len(starts))
+    inputs = dict(zip(names, rest, strict=False))
+    starts, ends = (attributes.get(n, inputs.get(n)) for n in names[:2])
+    axes = attributes.get("axes", inputs.get("axes", range(len(starts))))
+    steps = inputs.get("steps", [1] * len(starts))
     slices = [slice(None)] * array.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         slices[int(axis)] = slice(int(start), int(end), int(step))
@@ -102,7 +102,7 @@ OPERATORS: dict[str, Callable[..., np.ndarray]] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Identity": lambda attributes, array: array,
-    # Numbers keep their type: only shapes and weights are cast.
+    # A cast is ignored: only shapes and weights are cast.
     "Cast": lambda attributes, array: array,
     "Shape": lambda attributes, array: np.asarray(array.shape),
     "Gather": _gather,

@@ -1,11 +1,11 @@
-"""An ONNX graph of a convolutional classifier as a functional Keras model.
+"""Converts an ONNX graph of a convolutional classifier to a Keras model.
 
     classifier = load("model.onnx")
 
-The graph becomes a white box: a Keras model with weights of its own, which can
-be attacked, trained and saved. The module `layers` has the operators.
-ONNX's feature maps are NCHW, Keras' NHWC; a value of the graph is kept in
-Keras' order, with a note of the order that the graph gives it.
+The result is a functional Keras model with weights, which can be attacked with
+gradients, trained and saved. The module `layers` has the operators. Feature
+maps are NCHW in ONNX and NHWC in Keras: a value of the graph is kept in Keras'
+order, together with its order in the graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adt_tf.serving.bridge.reading.budget import Budget
 from adt_tf.serving.bridge.reading.state_dicts import one_line
 
 _MAX_NODES = 20_000
-# Of one image's feature map: 100 times what ImageNet's networks have.
+# Largest feature map of one image: 100 times that of ImageNet's networks.
 _MAX_ELEMENTS = 2**27
 _DOMAINS = ("", "ai.onnx")
 
@@ -36,9 +36,9 @@ def load(
     """Converts an ONNX file of a classifier to a functional Keras model.
 
     Args:
-        path: The file; its weights must lie in it.
-        input_shape: Shape of an image (height, width, channels), where the
-            graph leaves it open.
+        path: The file, which must include its weights.
+        input_shape: Shape of an image (height, width, channels), if the graph
+            does not fix it.
 
     Returns:
         A model from images to the graph's output.
@@ -55,12 +55,12 @@ def load(
         graph = onnx.load_model_from_string(content).graph
         budget = Budget(len(content))
         return _Converter(onnx, graph, input_shape, budget).convert(path.stem)
-    except Exception as error:  # damaged bytes may lead to anything
+    except Exception as error:  # damaged bytes may raise anything
         raise ValueError(f"Cannot read {path}: {one_line(error)}") from error
 
 
 class _Converter:
-    """The values of a graph, by name, as far as they are known."""
+    """Converts the nodes of a graph, and keeps the values by name."""
 
     def __init__(
         self, onnx: Any, graph: Any, input_shape: Any, budget: Budget
@@ -100,11 +100,11 @@ class _Converter:
             raise ValueError(f"its graph has {len(nodes)} nodes")
         if self._graph.sparse_initializer:
             raise ValueError("its graph has sparse weights")
-        known = layers.OPERATORS.keys() | constants.OPERATORS.keys()
+        supported = layers.OPERATORS.keys() | constants.OPERATORS.keys()
         unknown = {
             node.op_type
             for node in nodes
-            if node.domain not in _DOMAINS or node.op_type not in known
+            if node.domain not in _DOMAINS or node.op_type not in supported
         }
         if unknown:
             raise ValueError(
@@ -138,14 +138,14 @@ class _Converter:
         channels_first = sizes[3] not in (1, 3) or sizes[1] in (1, 3)
         shape = [*sizes[2:], sizes[1]] if channels_first else sizes[1:]
         if self._input_shape is not None:
-            given = list(self._input_shape)
-            pairs = zip(shape, given, strict=True)
+            input_shape = list(self._input_shape)
+            pairs = zip(shape, input_shape, strict=True)
             if any(size not in (None, other) for size, other in pairs):
-                raise ValueError(f"its images are {shape}, not {given}")
-            shape = given
+                raise ValueError(f"its images are {shape}, not {input_shape}")
+            shape = input_shape
         if None in shape or min(shape) < 1:
             raise ValueError(
-                f"its images have open sizes, {shape}: pass input_shape=..."
+                f"its images have no fixed size, {shape}: pass input_shape=..."
             )
         images = keras.Input(shape, name="images")
         self._values[inputs[0].name] = Symbol(images, channels_first)
@@ -158,7 +158,7 @@ class _Converter:
             for attribute in node.attribute
         }
         where = f"its node {node.name or name!r}"
-        # Weights may be used, hence copied, by any number of nodes.
+        # Any number of nodes may use, hence copy, the same weights.
         for value in inputs:
             self._budget.spend(getattr(value, "nbytes", 0), where)
         try:

@@ -1,9 +1,9 @@
-"""ONNX operators on images and features, as Keras layers.
+"""Converts ONNX operators on images and features to Keras layers.
 
     value = OPERATORS["Relu"]("relu_3", {}, Symbol(x, channels_first=True))
 
-`pooling` has the poolings, `arithmetic` sums and products and changes
-of shape.
+`pooling` has the poolings; `arithmetic` has sums, products and changes of
+shape.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _convolution(name, attributes, x, weight, bias=None):
     groups = attributes.get("group", 1)
     channels = x.tensor.shape[-1]
     if groups * inputs != channels or filters % groups:
-        raise Unsupported(f"of {groups * inputs} channels where {channels} are")
+        raise Unsupported(f"of {groups * inputs} channels, not {channels}")
     settings = {
         "strides": list(attributes.get("strides", [1, 1])),
         "dilation_rate": list(attributes.get("dilations", [1, 1])),
@@ -114,7 +114,7 @@ def _clip(name, attributes, x, low=None, high=None):
     low = attributes.get("min", low)
     high = attributes.get("max", high)
     if low is None or float(low) != 0:
-        raise Unsupported("from another number than 0")
+        raise Unsupported("from a number other than 0")
     high = None if high is None else float(high)
     return x.like(keras.layers.ReLU(max_value=high, name=name)(x.tensor))
 
@@ -171,7 +171,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "HardSwish": _activation("hard_swish"),
     "Clip": _clip,
     "Softmax": _softmax,
-    # In inference mode nothing is dropped.
+    # Dropout has no effect in inference mode.
     "Dropout": _same,
     "Identity": _same,
     "Cast": _same,

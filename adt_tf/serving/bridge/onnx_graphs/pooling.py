@@ -1,4 +1,4 @@
-"""ONNX's poolings as Keras layers."""
+"""Converts ONNX's poolings to Keras layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adt_tf.serving.bridge.onnx_graphs.values import (
 def max_pool(name: str, attributes: dict[str, Any], x: Symbol) -> Symbol:
     """Converts MaxPool."""
     pads, window = _window(attributes, feature_map(x))
-    # Smaller than any feature, so that no padding is ever the maximum.
+    # The padding is smaller than any feature, so that it is never the maximum.
     tensor = padded(name, x.tensor, pads, float(np.finfo(np.float32).min))
     return x.like(keras.layers.MaxPooling2D(**window, name=name)(tensor))
 
@@ -60,10 +60,10 @@ def global_pool(
     """Returns the conversion of a pooling over all positions.
 
     Args:
-        layer: Keras' pooling.
+        layer: Class of the Keras layer.
     """
 
-    def convert(name, attributes, x):
+    def convert(name: str, attributes: dict[str, Any], x: Symbol) -> Symbol:
         x = feature_map(x)
         return x.like(layer(keepdims=True, name=name)(x.tensor))
 
@@ -81,7 +81,7 @@ def reduce_mean(
         or x.rank != 4
         or sorted(x.axis(int(axis)) for axis in axes) != [1, 2]
     ):
-        raise Unsupported("over other axes than height and width")
+        raise Unsupported("over axes other than height and width")
     return x.like(
         keras.layers.GlobalAveragePooling2D(keepdims=keepdims, name=name)(
             x.tensor

@@ -1,4 +1,4 @@
-"""A value of an ONNX graph that depends on the images."""
+"""Values of an ONNX graph that depend on the images."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 
 class Unsupported(Exception):
-    """What an operator is asked for and Keras' layers cannot do."""
+    """Raised for an operator that Keras' layers cannot express."""
 
 
 class Symbol(NamedTuple):
-    """A tensor in Keras' order, and the order that the graph gives it.
+    """A tensor in Keras' order, and its order in the graph.
 
     Attributes:
         tensor: Feature map [batch, height, width, channels], or features
             [batch, number].
-        channels_first: Whether the graph takes the feature map as NCHW.
+        channels_first: Whether the feature map is NCHW in the graph.
     """
 
     tensor: keras.KerasTensor
@@ -26,18 +26,18 @@ class Symbol(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Number of axes, with that of the batch."""
+        """Number of axes, including the batch."""
         return len(self.tensor.shape)
 
     def axis(self, axis: int) -> int:
-        """Returns Keras' number of an axis of the graph."""
+        """Returns the axis in Keras' order of an axis of the graph."""
         axis %= self.rank
         if self.rank == 4 and self.channels_first:
             return (0, 3, 1, 2)[axis]
         return axis
 
     def logical_shape(self) -> np.ndarray:
-        """Returns the shape as the graph sees it, 0 for the batch."""
+        """Returns the shape in the graph's order, with 0 for the batch."""
         shape = self.tensor.shape
         sizes = [shape[self.axis(axis)] for axis in range(1, self.rank)]
         return np.asarray([0, *sizes], np.int64)
@@ -48,7 +48,7 @@ class Symbol(NamedTuple):
 
 
 def feature_map(value: Symbol) -> Symbol:
-    """Returns a value that must be an NCHW feature map."""
+    """Returns a value if it is an NCHW feature map, or raises."""
     if (
         not isinstance(value, Symbol)
         or value.rank != 4
@@ -67,7 +67,7 @@ def padded(
         name: Name of the layer.
         x: Feature map.
         pads: Number of pixels on each side.
-        value: What is put there.
+        value: Value of the padding.
     """
     top, left, bottom, right = pads
     if min(pads) < 0:

@@ -1,11 +1,11 @@
-"""State dicts in files of arrays: safetensors and `.npz`.
+"""Reads state dicts in files of arrays: safetensors and `.npz`.
 
     arrays = safetensors(path)    # {"fc.weight": array, ...}
     arrays = npz(path)
 
 A safetensors file is the length of a header, the header in JSON, and the
-numbers. This reader takes its place of the package of that name, which gives
-no bfloat16 to NumPy.
+numbers. The package of that name cannot give bfloat16 to NumPy; this reader
+can.
 """
 
 from __future__ import annotations
@@ -47,34 +47,37 @@ def safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
         path: The file.
     """
     with path.open("rb") as file:
-        # Left to the collector: an array may still point into it.
+        # It stays open: arrays may point into it.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     (header_size,) = struct.unpack("<Q", content.read(8))
     start = 8 + header_size
     if start > len(content) or header_size > _MAX_HEADER:
         raise ValueError(
             f"its header claims {header_size} bytes; the file has "
-            f"{len(content)}, and {_MAX_HEADER} would do"
+            f"{len(content)}, and a header at most {_MAX_HEADER}"
         )
     header = json.loads(content.read(header_size).decode("utf-8"))
     if not isinstance(header, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError("its header is not a JSON object")
     budget = Budget(len(content))
     arrays = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        number, shape, first, last = _checked_entry(name, entry)
+        number, shape, first, last = _parse_entry(name, entry)
         count = math.prod(shape)
         budget.spend(last - first, f"the array {name!r}")
         if last - first != count * np.dtype(NUMBERS[number]).itemsize:
-            raise ValueError(f"its array {name!r} has a size unlike its shape")
+            raise ValueError(
+                f"its array {name!r} has a size that does not fit its shape"
+            )
         values = decode(content, number, count, offset=start + first)
         arrays[name] = values.reshape(shape)
     return arrays
 
 
-def _checked_entry(name: str, entry: Any) -> tuple:
+def _parse_entry(name: str, entry: Any) -> tuple[str, list[int], int, int]:
+    """Returns the type, the shape, and the first and last byte of an array."""
     match entry:
         case {
             "dtype": str(dtype),
@@ -103,7 +106,7 @@ def npz(path: pathlib.Path) -> dict[str, np.ndarray]:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name == info.filename:
-                raise ValueError(f"its member {name!r} is no .npy file")
+                raise ValueError(f"its member {name!r} is not a .npy file")
             if info.compress_size > file_size:
                 raise ValueError(f"its array {name!r} claims too many bytes")
             budget.spend(info.file_size, f"the array {name!r}")
@@ -122,8 +125,10 @@ def _npy(name: str, content: bytes) -> np.ndarray:
         raise ValueError(f"its array {name!r} has an unknown version")
     shape, fortran, dtype = readers[version](stream)
     if dtype.kind not in "fiub":
-        raise ValueError(f"its array {name!r} has no numbers but {dtype}")
+        raise ValueError(f"its array {name!r} has {dtype}, not numbers")
     values = np.frombuffer(content, dtype, offset=stream.tell())
     if math.prod(shape) != len(values):
-        raise ValueError(f"its array {name!r} has a size unlike its shape")
+        raise ValueError(
+            f"its array {name!r} has a size that does not fit its shape"
+        )
     return values.reshape(shape, order="F" if fortran else "C")

@@ -1,9 +1,9 @@
-"""Weights in Keras' own HDF5 files, without their model.
+"""Loads Keras' HDF5 files of weights, which have no model.
 
     load("model.weights.h5", model)
 
-An HDF5 file may point into other files, or claim arrays far larger than
-itself. Both are refused before Keras reads it.
+An HDF5 file may refer to other files, or claim arrays far larger than itself.
+Both are refused before Keras reads the file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def is_hdf5(path: str | pathlib.Path) -> bool:
-    """Says whether a file begins as HDF5 files do.
+    """Returns whether a path is a file that begins as HDF5 files do.
 
     Args:
-        path: A file, or none.
+        path: Any path.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -35,7 +35,7 @@ def is_hdf5(path: str | pathlib.Path) -> bool:
 
 
 def has_model(path: str | pathlib.Path) -> bool:
-    """Says whether an HDF5 file has a whole Keras model.
+    """Returns whether an HDF5 file has a whole Keras model.
 
     Args:
         path: An HDF5 file.
@@ -51,8 +51,8 @@ def load(path: str | pathlib.Path, model: keras.Model) -> None:
     """Fills a model with the weights of a `.weights.h5` or `.h5` file.
 
     Args:
-        path: The file, which `model.save_weights` wrote.
-        model: A model of the same layers.
+        path: File that `model.save_weights` wrote.
+        model: Model of the same layers.
     """
     path = pathlib.Path(path)
     try:
@@ -68,28 +68,28 @@ def load(path: str | pathlib.Path, model: keras.Model) -> None:
             f"Cannot read {path} as weights of {model.name!r}: "
             f"{first_line(error)}"
         ) from error
-    spoiled = [
+    not_finite = [
         weight.path
         for weight in model.weights
         if not np.isfinite(keras.ops.convert_to_numpy(weight)).all()
     ]
-    if spoiled:
+    if not_finite:
         raise ValueError(
-            f"Weights must be finite. Not finite: {', '.join(spoiled)}"
+            f"Weights must be finite. Not finite: {', '.join(not_finite)}"
         )
 
 
 def _datasets(group: h5py.Group, path: str) -> Iterator[h5py.Dataset]:
     if path.count("/") > 32:
-        raise ValueError("its groups lie too deep in one another")
+        raise ValueError("its groups are nested too deeply")
     for name in group:
         where = f"{path}/{name}"
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise ValueError(f"{where} points elsewhere")
+            raise ValueError(f"{where} is a link to another place")
         item = group[name]
         if isinstance(item, h5py.Group):
             yield from _datasets(item, where)
         elif isinstance(item, h5py.Dataset):
             if item.external or item.is_virtual:
-                raise ValueError(f"{where} lies in another file")
+                raise ValueError(f"{where} is stored in another file")
             yield item

@@ -1,4 +1,4 @@
-"""What a pickle may hold beside tensors: plain types, NumPy's arrays, scalars.
+"""Constructors of the plain types and NumPy values that a pickle may have.
 
     value = pickles.load(stream, plain_constructors(budget), ...)
 
@@ -30,16 +30,16 @@ class Dtype(Buildable):
 
     Args:
         code: Kind and size, such as `"f4"`.
-        *_: Flags of NumPy's own.
+        *_: NumPy's flags, which are not used.
     """
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not isinstance(code, str) or not _NUMBER.fullmatch(code):
-            raise ValueError("it has a NumPy dtype that is not one of numbers")
+            raise ValueError("it has a NumPy dtype that has no numbers")
         self.dtype = np.dtype(code)
 
     def build(self, state: Any) -> None:
-        """Takes the byte order."""
+        """Sets the byte order from a pickled state."""
         if not isinstance(state, tuple) or state[1] not in ("<", ">", "|", "="):
             raise ValueError("it has a NumPy dtype of an unknown byte order")
         self.dtype = self.dtype.newbyteorder(state[1])
@@ -52,12 +52,19 @@ class Array(Buildable):
         self._array = np.zeros(0)
 
     def build(self, state: Any) -> None:
-        """Takes the shape, the dtype, the order and the bytes."""
+        """Sets the shape, the dtype, the order and the bytes."""
         _, shape, dtype, fortran, content = state
         self.fill(content, dtype, shape, "F" if fortran else "C")
 
     def fill(self, content: Any, dtype: Any, shape: Any, order: str) -> None:
-        """Takes the bytes and what they stand for."""
+        """Sets the numbers.
+
+        Args:
+            content: Bytes of the numbers.
+            dtype: A `Dtype`.
+            shape: Shape of the array.
+            order: `"C"` or `"F"`.
+        """
         if not isinstance(dtype, Dtype):
             raise ValueError("it has a NumPy array without a dtype")
         if isinstance(content, str):  # Python 2's bytes
@@ -70,7 +77,7 @@ class Array(Buildable):
             or not all(isinstance(size, int) for size in shape)
             or math.prod(shape) != len(values)
         ):
-            raise ValueError("it has a NumPy array whose size is not its shape")
+            raise ValueError("it has a NumPy array whose shape does not fit")
         self._array = values.reshape(shape, order=order)
 
     @property
@@ -87,43 +94,45 @@ def plain_constructors(budget: Budget) -> dict[str, Constructor]:
     """Returns the constructors of NumPy's values and of plain types.
 
     Args:
-        budget: Budget of the bytes that are made of text.
+        budget: Budget for the bytes that are decoded from text.
     """
 
-    def encode(text, encoding):
+    def encode(text: str, encoding: Any) -> bytes:
         if encoding not in ("latin1", "latin-1"):
-            raise ValueError("it encodes text otherwise than as latin1")
+            raise ValueError("it encodes text in another form than latin1")
         budget.spend(len(text), "a value of its pickle")
         return text.encode("latin-1")
 
-    def scalar(dtype, content):
+    def scalar(dtype: Any, content: Any) -> Any:
         array = Array()
         array.fill(content, dtype, (1,), "C")
         return array.array()[0].item()
 
-    def from_buffer(content, dtype, shape, order):
+    def from_buffer(content: Any, dtype: Any, shape: Any, order: Any) -> Array:
         array = Array()
         array.fill(content, dtype, shape, order)
         return array
 
-    def record(pairs=()):
+    def record(pairs: Any = ()) -> Record:
         if isinstance(pairs, dict):
             pairs = pairs.items()
         return Record((checked_key(key), value) for key, value in pairs)
 
-    def container(kind):
-        def construct(values=()):
+    def container(kind: type) -> Constructor:
+        def construct(values: Any = ()) -> Any:
             if not isinstance(values, (list, tuple, set, frozenset)):
-                raise ValueError(f"it makes a {kind.__name__} of no list")
+                raise ValueError(
+                    f"it makes a {kind.__name__} of a value that is no list"
+                )
             if kind in (set, frozenset):
                 return kind(map(checked_key, values))
             return kind(values)
 
         return Constructor(construct)
 
-    def byte_array(content=b""):
+    def byte_array(content: Any = b"") -> bytearray:
         if not isinstance(content, (bytes, bytearray)):
-            raise ValueError("it makes a bytearray of no bytes")
+            raise ValueError("it makes a bytearray of a value without bytes")
         return bytearray(content)
 
     constructors = {

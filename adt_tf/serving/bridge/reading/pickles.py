@@ -1,11 +1,11 @@
-"""Pickles read as data: nothing that a file names is imported or called.
+"""Reads pickles as data: no name in a file is imported or called.
 
     value = load(stream, constructors, persistent_load, budget)
 
-A pickle is a program for a stack machine. Python's own machine calls whatever
-the program names. This one knows the opcodes that build numbers, text and
-containers, and a table of constructors; a name that is not in the table ends
-the reading. The opcodes are taken apart by `pickletools`, which runs nothing.
+A pickle is a program for a stack machine. Python's machine calls any function
+that the program names. This one has the opcodes that build numbers, text and
+containers, and a table of constructors; it refuses a name that is not in the
+table. `pickletools` splits the program into opcodes and runs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from adt_tf.serving.bridge.reading.budget import Budget
 
-# A checkpoint of a thousand tensors with its optimiser has about 100,000.
+# A checkpoint of 1,000 tensors with its optimiser has about 100,000 opcodes.
 _MAX_OPCODES = 1_000_000
 
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -37,10 +37,10 @@ _KEYS = (str, bytes, int, float, type(None))
 
 
 class Constructor:
-    """A function that stands for a global of a pickle.
+    """A function in place of a global name of a pickle.
 
     Args:
-        function: Called with the arguments that the pickle gives.
+        function: Function that is called with the pickle's arguments.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -48,18 +48,18 @@ class Constructor:
 
 
 class Buildable:
-    """A value that a pickle completes after it has been constructed."""
+    """A value whose state a pickle sets after its construction."""
 
     def build(self, state: Any) -> None:
-        """Takes the state that the pickle gives."""
+        """Sets the state."""
         raise NotImplementedError
 
 
 class Record(dict, Buildable):
-    """A dict, such as OrderedDict, whose attributes are of no interest."""
+    """A dict, such as OrderedDict, without attributes."""
 
     def build(self, state: Any) -> None:
-        """Drops the attributes, such as the versions of torch's modules."""
+        """Ignores the attributes, such as the versions of torch's modules."""
 
 
 def load(
@@ -68,18 +68,22 @@ def load(
     persistent_load: Callable[[Any], Any],
     budget: Budget,
 ) -> Any:
-    """Reads the pickle that starts where a stream stands.
+    """Reads the pickle at the current position of a stream.
 
     Args:
-        stream: A `BytesIO` or a memory map; it is left behind the pickle's
-            end.
-        constructors: Constructors by the names, `"module.name"`, that the
+        stream: A `BytesIO` or a memory map. Its position afterwards is the
+            end of the pickle.
+        constructors: Constructors by the names `"module.name"` that the
             pickle may use.
         persistent_load: Function that returns the value of a persistent id.
-        budget: Budget of the values that constructors make.
+        budget: Budget for the values that constructors return.
 
     Returns:
-        The value. Raises `ValueError`, or what damaged bytes lead to.
+        The value.
+
+    Raises:
+        ValueError: The pickle is not one of weights. Damaged bytes may raise
+            other exceptions too.
 
     Example:
 
@@ -102,9 +106,14 @@ def load(
 
 
 class _Machine:
-    """The stack, the marks on it and the memo; a method for each opcode."""
+    """The stack, its marks and the memo, with a method for each opcode."""
 
-    def __init__(self, constructors, persistent_load, budget):
+    def __init__(
+        self,
+        constructors: Mapping[str, Constructor],
+        persistent_load: Callable[[Any], Any],
+        budget: Budget,
+    ) -> None:
         self._constructors = constructors
         self._persistent_load = persistent_load
         self._budget = budget
@@ -113,7 +122,7 @@ class _Machine:
         self._memo = {}
 
     def run(self, name, argument):
-        """Carries out one opcode."""
+        """Executes one opcode."""
         if name in _CONTAINERS:
             self._stack.append(_CONTAINERS[name]())
         elif name in _CONSTANTS:
@@ -130,9 +139,9 @@ class _Machine:
             )
 
     def pop(self):
-        """Takes a value from the stack, down to the last mark."""
+        """Removes the top of the stack, above the last mark, and returns it."""
         if len(self._stack) <= (self._marks[-1] if self._marks else 0):
-            raise ValueError("its pickle takes a value that it has not made")
+            raise ValueError("its pickle pops an empty stack")
         return self._stack.pop()
 
     def _top(self, kind):
@@ -146,7 +155,7 @@ class _Machine:
 
     def _since_mark(self):
         if not self._marks:
-            raise ValueError("its pickle takes a mark that it has not set")
+            raise ValueError("its pickle pops a mark that is not there")
         mark = self._marks.pop()
         values = self._stack[mark:]
         del self._stack[mark:]
@@ -232,7 +241,7 @@ class _Machine:
 
     def opcode_GET(self, index):
         if index not in self._memo:
-            raise ValueError("its pickle recalls a value that it never kept")
+            raise ValueError("its pickle gets a value that is not in its memo")
         self._stack.append(self._memo[index])
 
     opcode_BINPUT = opcode_LONG_BINPUT = opcode_PUT
@@ -243,15 +252,17 @@ class _Machine:
         if name not in self._constructors:
             raise ValueError(
                 f"it names {name}, which is not read: only tensors, storages, "
-                "NumPy arrays and Python's plain types are. Whoever trusts "
-                "the file can save its `state_dict()` alone, with torch."
+                "NumPy arrays and Python's plain types are. If you trust the "
+                "file, save only its `state_dict()` with torch."
             )
         self._stack.append(self._constructors[name])
 
     def opcode_STACK_GLOBAL(self, _):
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise ValueError("its pickle names a global by a value, not text")
+            raise ValueError(
+                "its pickle names a global by a value that is not text"
+            )
         self.opcode_GLOBAL(f"{module} {name}")
 
     def opcode_REDUCE(self, _):
@@ -259,7 +270,9 @@ class _Machine:
         if not isinstance(constructor, Constructor) or not isinstance(
             arguments, tuple
         ):
-            raise ValueError("its pickle calls what is no constructor")
+            raise ValueError(
+                "its pickle calls a value that is not a constructor"
+            )
         size = sum(len(a) for a in arguments if hasattr(a, "__len__"))
         self._budget.spend(8 * size, "a value of its pickle")
         self._stack.append(constructor.function(*arguments))
@@ -273,7 +286,7 @@ class _Machine:
 
 
 def checked_key(key: Any) -> Any:
-    """Returns a key of a dict or a set; refuses what is costly to hash."""
+    """Returns a key of a dict or a set, or raises if hashing may be slow."""
     if not isinstance(key, _KEYS) or (
         isinstance(key, int) and abs(key) >= 2**63
     ):

@@ -1,10 +1,10 @@
-"""The state dict in a file of any form.
+"""Reads the state dict in a file of any form.
 
     arrays = read(path)                  # {"block1.0.conv1.weight": array, ...}
-    arrays = read(path, entry="ema")     # of several in the file
+    arrays = read(path, entry="ema")     # if the file has several
 
-The form is told from the first bytes. A checkpoint may hold a state dict
-beside an optimiser and figures, at any depth.
+The first bytes show the form. A checkpoint may have a state dict beside an
+optimiser and figures, at any depth.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from adt_tf.serving.bridge.reading.budget import Budget
 from adt_tf.serving.bridge.reading.numpy_values import Array, plain_constructors
 from adt_tf.serving.bridge.reading.pickles import load
 from adt_tf.serving.bridge.reading.tensors import Tensor
+from adt_tf.serving.bridge.reading.torch_values import refuse_storage
 
 _MAX_DEPTH = 4
 
@@ -32,16 +33,16 @@ def read(
 ) -> dict[str, np.ndarray]:
     """Reads the arrays of a state dict, in their order in the file.
 
-    Nothing that the file names is imported or run, and torch is not needed.
+    No name in the file is imported or run, and torch is not needed.
 
     Args:
         path: A file of `torch.save` in the zip or the legacy form, a
             safetensors file, an `.npz` file, or a pickle of NumPy arrays.
-        entry: Name of the entry that holds the state dict, where the file has
+        entry: Name of the entry that holds the state dict, if the file has
             several, such as `"model"` and `"ema"`.
 
     Returns:
-        Arrays by name. bfloat16 becomes float32; other types stay.
+        Arrays by name. bfloat16 becomes float32; other types are kept.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -53,7 +54,7 @@ def read(
                 for name, value in _state_dict(value, entry).items()
                 if isinstance(name, str) and _is_array(value)
             }
-    except Exception as error:  # damaged bytes may lead to anything
+    except Exception as error:  # damaged bytes may raise anything
         raise ValueError(f"Cannot read {path}: {one_line(error)}") from error
 
 
@@ -83,18 +84,15 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
         )
     else:
         raise ValueError(
-            "it is no file of torch.save, safetensors, .npz or pickle"
+            "it is not a file of torch.save, safetensors, .npz or pickle"
         )
 
 
 def _plain_pickle(content: bytes) -> Any:
-    def no_storage(_):
-        raise ValueError("it has a storage where none belongs")
-
     budget = Budget(len(content))
-    # A file itself would set aside whatever length its pickle claims.
+    # Reading from the file itself would allocate the length that it claims.
     stream = io.BytesIO(content)
-    return load(stream, plain_constructors(budget), no_storage, budget)
+    return load(stream, plain_constructors(budget), refuse_storage, budget)
 
 
 def _is_array(value: Any) -> bool:
@@ -108,7 +106,7 @@ def _array(value: Any) -> np.ndarray:
 def _state_dict(value: Any, entry: str | None) -> Mapping[str, Any]:
     """Returns the one state dict in a nest of containers."""
     state_dicts = dict(_all_state_dicts(value, (), set()))
-    # Beside a state dict there may be figures in arrays.
+    # Arrays of figures may be beside the state dict.
     state_dicts = {
         path: entries
         for path, entries in state_dicts.items()
@@ -128,10 +126,10 @@ def _state_dict(value: Any, entry: str | None) -> Mapping[str, Any]:
     names = ", ".join(repr(".".join(path)) for path in state_dicts)
     if state_dicts:
         raise ValueError(
-            f"it has several state dicts: choose one of {names} as `entry`"
+            f"it has several state dicts: pass one of {names} as `entry`"
         )
     where = "" if entry is None else f" under {entry!r}"
-    raise ValueError(f"it has no state dict, which names arrays,{where}")
+    raise ValueError(f"it has no state dict of named arrays{where}")
 
 
 def _all_state_dicts(
@@ -144,7 +142,7 @@ def _all_state_dicts(
         value = {str(index): item for index, item in enumerate(value)}
     if not isinstance(value, dict):
         return
-    # An optimiser's state has numbers for names.
+    # The state of an optimiser has numbers as keys.
     entries = {name: v for name, v in value.items() if isinstance(name, str)}
     if any(_is_array(v) and len(v.shape) > 1 for v in entries.values()):
         yield path, entries
@@ -153,7 +151,7 @@ def _all_state_dicts(
 
 
 def one_line(error: Exception) -> str:
-    """Returns what an exception says, without the file's control characters."""
+    """Returns an exception's message without control characters."""
     text = str(error).strip() or type(error).__name__
     text = "".join(c if c.isprintable() else " " for c in text[:600])
     return " ".join(text.split())

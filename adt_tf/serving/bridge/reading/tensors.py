@@ -1,11 +1,11 @@
-"""Tensors of a file: a storage, and a strided view of it.
+"""Tensors of a file: storages and strided views of them.
 
     storage = Storage("float32", 6, read=lambda: b"...")
     tensor = Tensor(storage, offset=0, shape=(3, 2), strides=(1, 3))
     array = tensor.array()
 
-A tensor is checked when it is made and read when it is asked for, so that an
-optimiser's state, which nobody asks for, costs nothing.
+A tensor is checked when it is constructed, and read by `array()`. So the state
+of an optimiser, which is never used, is never read.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def decode(
     Args:
         buffer: Bytes or a memory map.
         number: Type of the numbers, a key of `NUMBERS`; bfloat16, which NumPy
-            lacks, becomes float32.
-        count: How many numbers there are.
-        offset: Position of the first, in bytes.
-        big: Whether they are big-endian.
+            does not have, becomes float32.
+        count: Number of numbers.
+        offset: Position of the first number, in bytes.
+        big: Whether the numbers are big-endian.
 
     Example:
 
@@ -59,7 +59,7 @@ def decode(
         dtype = dtype.newbyteorder(">")
     if offset + count * dtype.itemsize > len(buffer):
         raise ValueError(
-            f"{count} numbers of type {number} are claimed where the file has "
+            f"it claims {count} numbers of type {number} in "
             f"{max(len(buffer) - offset, 0)} bytes"
         )
     array = np.frombuffer(buffer, dtype, count, offset)
@@ -70,11 +70,11 @@ def decode(
 
 @dataclasses.dataclass(eq=False)
 class Storage:
-    """Numbers of one type in a row, not read yet.
+    """A sequence of numbers of one type, which is read when needed.
 
     Args:
         number: Type of the numbers, a key of `NUMBERS`.
-        num_elements: How many there are.
+        num_elements: Number of elements.
         read: Function that returns them as a flat array.
     """
 
@@ -84,7 +84,7 @@ class Storage:
 
     @functools.cached_property
     def values(self) -> np.ndarray:
-        """The numbers, read once."""
+        """The numbers, which are read once."""
         return self.read()
 
 
@@ -137,7 +137,7 @@ class Tensor:
     def array(self) -> np.ndarray:
         """Reads the tensor."""
         values = self.storage.values[self.offset :]
-        # Along an axis of one element torch may keep any stride.
+        # Along an axis of one element torch may have any stride.
         steps = [
             stride * values.itemsize if size > 1 else 0
             for size, stride in zip(self.shape, self.strides, strict=True)
@@ -148,8 +148,8 @@ class Tensor:
         return np.ascontiguousarray(view).reshape(self.shape)
 
 
-def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
-    # A hostile value is not printed: it may stand for endless text.
+def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
+    # A hostile value is not printed: its text may be endless.
     if (
         not isinstance(values, (tuple, list))
         or len(values) > 16
@@ -157,6 +157,6 @@ def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
         or not all(0 <= value < 2**63 for value in values)
     ):
         raise ValueError(
-            f"a tensor has {what} that are no whole numbers of 0 to 2**63 - 1"
+            f"a tensor has {name} that are not integers from 0 to 2**63 - 1"
         )
     return tuple(int(value) for value in values)

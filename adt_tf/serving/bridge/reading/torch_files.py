@@ -1,14 +1,14 @@
-"""Files of `torch.save`, read without torch: the zip form and the legacy form.
+"""Reads files of `torch.save` without torch: the zip and the legacy form.
 
     with zip_form(path) as value:       # torch 1.6 and later
         array = value["state_dict"]["fc.weight"].array()
-    with legacy_form(path) as value:    # before
+    with legacy_form(path) as value:    # earlier torch
         ...
 
 The zip form is an archive of uncompressed members: `data.pkl`, a pickle, and
-each storage's bytes in `data/<key>`. The legacy form is a row of pickles (a
-magic number, a version, the machine, the value, the keys of the storages) and
-then the storages, each after its size.
+each storage's bytes in `data/<key>`. The legacy form is a sequence of pickles
+(a magic number, a version, the machine, the value, the keys of the storages),
+followed by the storages, each after its size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import mmap
 import pathlib
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -30,6 +30,7 @@ from adt_tf.serving.bridge.reading.budget import Budget
 from adt_tf.serving.bridge.reading.numpy_values import plain_constructors
 from adt_tf.serving.bridge.reading.tensors import NUMBERS, Storage, decode
 from adt_tf.serving.bridge.reading.torch_values import (
+    refuse_storage,
     storage_id,
     tensor_constructors,
 )
@@ -40,13 +41,12 @@ LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 @contextlib.contextmanager
 def zip_form(path: pathlib.Path) -> Iterator[Any]:
-    """Reads torch's zip form; its tensors can be read while it is open.
+    """Yields the value in torch's zip form, with a `Tensor` for each tensor.
+
+    The tensors can be read inside the context.
 
     Args:
         path: The file.
-
-    Yields:
-        The value that was saved, with a `Tensor` for each tensor.
     """
     file_size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -54,23 +54,23 @@ def zip_form(path: pathlib.Path) -> Iterator[Any]:
         prefix = _prefix(members)
         _refuse_bomb(members.values(), file_size)
 
-        def member(name):
+        def member(name: str) -> bytes:
             if f"{prefix}/{name}" not in members:
                 raise ValueError(f"its storage {name} is not in the file")
             return archive.read(f"{prefix}/{name}")
 
         big = f"{prefix}/byteorder" in members and member("byteorder") == b"big"
 
-        def read(key, number, size):
+        def read(key: str, number: str, size: int) -> np.ndarray:
             return decode(member(f"data/{key}"), number, size, big=big)
 
         @functools.cache
-        def storage(key, number, size):
+        def storage(key: str, number: str, size: int) -> Storage:
             return Storage(
                 number, size, functools.partial(read, key, number, size)
             )
 
-        def persistent_load(persistent_id):
+        def persistent_load(persistent_id: Any) -> Storage:
             number, key, size, view = storage_id(persistent_id)
             if view is not None:
                 raise ValueError("it has a view of a storage in the zip form")
@@ -83,33 +83,32 @@ def zip_form(path: pathlib.Path) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def legacy_form(path: pathlib.Path) -> Iterator[Any]:
-    """Reads torch's legacy form; its tensors can be read while it is open.
+    """Yields the value in torch's legacy form, as `zip_form` does.
 
     Args:
         path: The file.
-
-    Yields:
-        The value that was saved, with a `Tensor` for each tensor.
     """
     with path.open("rb") as file:
-        # Left to the collector: an array may still point into it.
+        # It stays open: arrays may point into it.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     budget = Budget(len(content))
     content.seek(len(LEGACY_MAGIC))
     for _ in ("version", "machine"):
-        _load(content, _no_storage, budget)
+        _load(content, refuse_storage, budget)
     types = {}
     places = {}
 
-    def read(key, number, size):
+    def read(key: str, number: str, size: int) -> np.ndarray:
         if key not in places:
             raise ValueError(f"its storage {key} is not in the file")
-        offset, stored = places[key]
-        if size > stored:
-            raise ValueError(f"its storage {key} has {stored} elements only")
+        offset, num_elements = places[key]
+        if size > num_elements:
+            raise ValueError(
+                f"its storage {key} has only {num_elements} elements"
+            )
         return decode(content, number, size, offset=offset)
 
-    def persistent_load(persistent_id):
+    def persistent_load(persistent_id: Any) -> Storage:
         number, key, size, view = storage_id(persistent_id)
         if types.setdefault(key, number) != number:
             raise ValueError(f"its storage {key} is of two types")
@@ -125,18 +124,18 @@ def legacy_form(path: pathlib.Path) -> Iterator[Any]:
         )
 
     value = _load(content, persistent_load, budget)
-    keys = _load(content, _no_storage, budget)
+    keys = _load(content, refuse_storage, budget)
     places |= _places(content, keys, types)
     yield value
 
 
 def _prefix(members: dict[str, zipfile.ZipInfo]) -> str:
-    pickled = [
+    pickle_names = [
         name for name in members if name.split("/", 1)[1:] == ["data.pkl"]
     ]
-    if len(pickled) != 1:
+    if len(pickle_names) != 1:
         raise ValueError("it is a zip file without torch's data.pkl")
-    prefix = pickled[0].split("/")[0]
+    prefix = pickle_names[0].split("/")[0]
     if any(name.startswith(f"{prefix}/code/") for name in members):
         raise ValueError(
             "it is a TorchScript program: save its `state_dict()` with torch"
@@ -144,11 +143,11 @@ def _prefix(members: dict[str, zipfile.ZipInfo]) -> str:
     return prefix
 
 
-def _refuse_bomb(members, file_size: int) -> None:
+def _refuse_bomb(members: Iterable[zipfile.ZipInfo], file_size: int) -> None:
     if any(info.compress_type != zipfile.ZIP_STORED for info in members):
         raise ValueError(
-            "it is compressed, which torch's own files are not: save it again "
-            "with torch"
+            "it is compressed, unlike the files of torch: save it again with "
+            "torch"
         )
     claimed = sum(max(info.file_size, info.compress_size) for info in members)
     if claimed > file_size:
@@ -169,7 +168,7 @@ def _places(
         num_bytes = size * np.dtype(NUMBERS[types[key]]).itemsize
         if size < 0 or content.tell() + num_bytes > len(content):
             raise ValueError(
-                f"its storage {key} of {size} elements lies outside the file"
+                f"its storage {key} of {size} elements is outside the file"
             )
         places[key] = (content.tell(), size)
         content.seek(num_bytes, 1)
@@ -183,7 +182,3 @@ def _load(
 ) -> Any:
     constructors = plain_constructors(budget) | tensor_constructors(budget)
     return pickles.load(stream, constructors, persistent_load, budget)
-
-
-def _no_storage(_: Any) -> None:
-    raise ValueError("it has a storage where none belongs")

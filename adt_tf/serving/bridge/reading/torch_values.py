@@ -1,10 +1,11 @@
-"""How torch pickles tensors: storages by persistent ids, views by functions.
+"""Constructors of the torch values in a pickle: tensors and their storages.
 
     constructors = tensor_constructors(budget)
-    kind, number, key, num_elements, view = storage_id(persistent_id)
+    number, key, num_elements, view = storage_id(persistent_id)
 
-A storage's class tells the type of its numbers. It may have been on a GPU; the
-bytes are the same.
+torch pickles a storage as a persistent id and a tensor as a function of it. A
+storage's class gives the type of its numbers. The bytes of a storage that was
+on a GPU are the same.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _STORAGES = {
 
 
 class StorageClass(Constructor):
-    """A storage's class, of which a pickle knows the name alone.
+    """A storage's class, which a pickle uses only as a name.
 
     Args:
         number: Type of the numbers.
@@ -47,8 +48,8 @@ class StorageId(NamedTuple):
     Attributes:
         number: Type of the numbers.
         key: Name of the storage in the file.
-        num_elements: How many numbers it has.
-        view: Offset and size of the part that is meant, or None for all.
+        num_elements: Number of elements.
+        view: Offset and size of a part of it, or None for the whole.
     """
 
     number: str
@@ -58,12 +59,12 @@ class StorageId(NamedTuple):
 
 
 def storage_id(persistent_id: Any) -> StorageId:
-    """Reads `("storage", class, key, device, size)`, and a view of it."""
+    """Parses `("storage", class, key, device, size[, view])`."""
     match persistent_id:
         case ("storage", StorageClass() as kind, str(key), _, int(size), *rest):
             pass
         case _:
-            raise ValueError("it has a persistent id that is no storage")
+            raise ValueError("it has a persistent id that is not a storage")
     view = None
     match rest:
         case [] | [None]:
@@ -83,22 +84,24 @@ def tensor_constructors(budget: Budget) -> dict[str, Constructor]:
     """Returns the constructors of torch's tensors and storages.
 
     Args:
-        budget: Budget of the tensors' bytes.
+        budget: Budget for the bytes of the tensors.
     """
 
-    def rebuild(storage, offset, size, strides, *_):
+    def rebuild(
+        storage: Any, offset: Any, size: Any, strides: Any, *_: Any
+    ) -> Tensor:
         if not isinstance(storage, Storage):
             raise ValueError("it has a tensor without a storage")
         tensor = Tensor(storage, offset, size, strides)
         budget.spend(8 * tensor.num_elements, "a tensor")
         return tensor
 
-    def rebuild_parameter(tensor, *_):
+    def rebuild_parameter(tensor: Any, *_: Any) -> Tensor:
         if not isinstance(tensor, Tensor):
             raise ValueError("it has a parameter without a tensor")
         return tensor
 
-    def size(values=()):
+    def size(values: Any = ()) -> tuple[Any, ...]:
         return tuple(values)
 
     constructors = {
@@ -115,12 +118,17 @@ def tensor_constructors(budget: Budget) -> dict[str, Constructor]:
             f"{module}.{name}": StorageClass(number)
             for name, number in _STORAGES.items()
         }
-    # The type of a number may stand among the settings of a run.
+    # A dtype may be among the settings of a run.
     constructors |= {
         f"torch.{number}": StorageClass(number) for number in NUMBERS
     }
     return constructors
 
 
+def refuse_storage(_: Any) -> None:
+    """Raises, as the `persistent_load` of a pickle without storages."""
+    raise ValueError("it has a storage where none is expected")
+
+
 def _no_call(*_: Any) -> None:
-    raise ValueError("it makes a storage that has no place in the file")
+    raise ValueError("it makes a storage that is not in the file")
