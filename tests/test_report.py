@@ -203,7 +203,7 @@ def test_paired_comparison_counts_images(runs, html_page):
     test = evaluation.compare(*(run.report for run in runs))["A_rob"]
     assert (test.first_only, test.second_only) == (12, 0)
     text = html_page
-    assert text.count("alpha is ahead by 60.0 points") == 1
+    assert text.count("alpha is better by 60.0 points") == 1
     # 2 * 0.5**12
     assert text.count("(p = 5\u00a0×\u00a010<sup>−4</sup>)") == 1
 
@@ -223,8 +223,12 @@ def test_one_run_needs_no_analyses(workdirs):
         sweep=None,
         analyses=None,
     )
-    for note in ("This page is about one model", "Not measured", "Not run"):
-        assert text.count(note) == 1
+    for note in (
+        "This page is about one model",
+        "accuracy against epsilon was not measured",
+        "analyses were not run",
+    ):
+        assert text.count(note) == 1, note
 
 
 def test_every_model_of_eight_has_a_style_of_its_own():
