@@ -56,6 +56,7 @@ def with_other_layers():
     inputs = keras.Input((8, 8, 3))
     x = layers.Conv2D(4, 3, padding="same", activation="silu")(inputs)
     x = layers.Conv2D(6, 3, dilation_rate=2, activation="relu")(x)
+    x = layers.Conv2D(6, 3, padding="same")(x)
     normalized = layers.BatchNormalization(scale=False)(x)
     x = layers.Activation("relu")(normalized)
     x = layers.DepthwiseConv2D(3, padding="same")(x) + normalized
@@ -71,8 +72,8 @@ def test_values_and_gradients_are_those_of_float32(build):
     before = snapshot(model)
 
     def value_and_gradient(model):
-        # In eager mode TensorFlow computes the kernels' gradients too, and
-        # in bfloat16 ends the process on CPUs without these instructions.
+        # Attacks run traced. In eager mode TensorFlow would compute the
+        # gradients of the kernels too.
         @tf.function(autograph=False)
         def compute():
             with tf.GradientTape() as tape:
