@@ -137,6 +137,29 @@ def claim_a_huge_block(folder):
     path.write_bytes(content[:-48] + handles.ljust(40, b"\0") + content[-8:])
 
 
+def forge(folder):
+    """Makes an entry unreadable, with the right checksum of its block.
+
+    The table is that of LevelDB: a block of entries, the byte of its
+    compression, its checksum, other blocks, and a footer that begins with the
+    offset of the second block.
+    """
+    path = next(folder.glob("*.index"))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"global_step") + len(b"global_step")] = 7
+    low, high = content[-48:-46]
+    end = (low & 127) + 128 * high - 4
+    crc = 2**32 - 1
+    for byte in content[:end]:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 2**32 - 1
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+    content[end : end + 4] = masked.to_bytes(4, "little")
+    path.write_bytes(content)
+
+
 def cut_index(folder):
     path = next(folder.glob("*.index"))
     path.write_bytes(path.read_bytes()[:100])
@@ -159,6 +182,7 @@ def write_second(folder):
         ),
         pytest.param(change_index, "table|corrupt|[Cc]hecksum", marks=slow),
         pytest.param(claim_a_huge_block, "larger than the memory", marks=slow),
+        pytest.param(forge, "TensorFlow ended with SIGABRT", marks=slow),
         pytest.param(cut_index, "table|corrupt", marks=slow),
     ],
 )

@@ -56,6 +56,7 @@ def with_other_layers():
     inputs = keras.Input((8, 8, 3))
     x = layers.Conv2D(4, 3, padding="same", activation="silu")(inputs)
     x = layers.Conv2D(6, 3, dilation_rate=2, activation="relu")(x)
+    x = layers.Conv2D(6, 3, padding="same")(x)
     normalized = layers.BatchNormalization(scale=False)(x)
     x = layers.Activation("relu")(normalized)
     x = layers.DepthwiseConv2D(3, padding="same")(x) + normalized
@@ -71,11 +72,17 @@ def test_values_and_gradients_are_those_of_float32(build):
     before = snapshot(model)
 
     def value_and_gradient(model):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            logits = model(x, training=False)
-            total = tf.reduce_sum(logits[:, 0] - logits[:, 1])
-        return logits, tape.gradient(total, x)
+        # Attacks run traced. In eager mode TensorFlow would compute the
+        # gradients of the kernels too.
+        @tf.function(autograph=False)
+        def compute():
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                logits = model(x, training=False)
+                total = tf.reduce_sum(logits[:, 0] - logits[:, 1])
+            return logits, tape.gradient(total, x)
+
+        return compute()
 
     with half.block(model):
         fast = twins.fast(model)

@@ -164,7 +164,13 @@ def _has_form(layer: Any) -> bool:
     ):
         return False
     if type(layer) is layers.Conv2D:
-        return layer.groups == 1 and layer.data_format == "channels_last"
+        # On CPUs without bfloat16 instructions, TensorFlow cannot compute the
+        # gradient of a dilated convolution in it, and may end the process.
+        return (
+            layer.groups == 1
+            and layer.data_format == "channels_last"
+            and layer.dilation_rate == (1, 1)
+        )
     if type(layer) is layers.BatchNormalization:
         return layer.axis in (-1, len(layer.output.shape) - 1)
     return type(layer) in _PLAIN
@@ -186,11 +192,7 @@ def _convolution(
 
     def call(inputs: tf.Tensor) -> tf.Tensor:
         outputs = tf.nn.conv2d(
-            inputs,
-            kernel,
-            layer.strides,
-            layer.padding.upper(),
-            dilations=layer.dilation_rate,
+            inputs, kernel, layer.strides, layer.padding.upper()
         )
         if bias is not None:
             outputs = tf.nn.bias_add(outputs, bias)

@@ -14,6 +14,7 @@ Norm-Bounded Adversarial Examples", 2020.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -30,22 +31,18 @@ def dm_wide_resnet(
     depth: int,
     widen_factor: int,
     *,
-    input_shape: Sequence[int] = (32, 32, 3),
-    num_classes: int = 10,
-    seed: int = 0,
     activation: str = "silu",
     normalization: tuple[Sequence[float], Sequence[float]] | None = CIFAR10,
+    **kwargs: Any,
 ) -> keras.Model:
     """Builds DeepMind's wide residual network.
 
     Args:
         depth: Number of convolutions on the longest path, 6n + 4.
         widen_factor: Factor of the widths, at least 1.
-        input_shape: Shape of an image, `(height, width, channels)`.
-        num_classes: Number of logits.
-        seed: Seed of all weights: the same seed gives the same weights.
         activation: Activation, by Keras' name.
         normalization: Mean and standard deviation of each channel, or None.
+        **kwargs: `input_shape`, `num_classes` and `seed` of `wide_resnet`.
 
     Returns:
         A model from images in [0, 1] to logits.
@@ -55,50 +52,35 @@ def dm_wide_resnet(
     >>> dm_wide_resnet(10, 1).output_shape
     (None, 10)
     """
-    return wide_resnet(
-        depth,
-        widen_factor,
-        input_shape=input_shape,
-        num_classes=num_classes,
-        seed=seed,
-        variant=Variant(
-            activation=activation, padding="end", normalization=normalization
-        ),
+    variant = Variant(
+        activation=activation, padding="end", normalization=normalization
     )
+    return wide_resnet(depth, widen_factor, variant=variant, **kwargs)
 
 
 def dm_preact_resnet(
     depth: int,
     *,
-    input_shape: Sequence[int] = (32, 32, 3),
-    num_classes: int = 10,
-    seed: int = 0,
     activation: str = "silu",
     normalization: tuple[Sequence[float], Sequence[float]] | None = CIFAR10,
+    **kwargs: Any,
 ) -> keras.Model:
     """Builds DeepMind's ResNet with pre-activation.
 
     Args:
         depth: 18 or 34.
-        input_shape: Shape of an image, `(height, width, channels)`.
-        num_classes: Number of logits.
-        seed: Seed of all weights: the same seed gives the same weights.
-        activation: Activation, by Keras' name.
-        normalization: Mean and standard deviation of each channel, or None.
+        activation: Activation, as in `dm_wide_resnet`.
+        normalization: Mean and standard deviation, as in `dm_wide_resnet`.
+        **kwargs: `input_shape`, `num_classes` and `seed` of `preact_resnet`.
 
     Returns:
         A model from images in [0, 1] to logits.
     """
-    return preact_resnet(
-        depth,
-        input_shape=input_shape,
-        num_classes=num_classes,
-        seed=seed,
-        variant=Variant(
-            activation=activation,
-            padding="end",
-            raw_shortcut=True,
-            shortcut_size=3,
-            normalization=normalization,
-        ),
+    variant = Variant(
+        activation=activation,
+        padding="end",
+        raw_shortcut=True,
+        shortcut_size=3,
+        normalization=normalization,
     )
+    return preact_resnet(depth, variant=variant, **kwargs)

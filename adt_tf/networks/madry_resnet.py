@@ -61,7 +61,7 @@ def madry_wide_resnet(
 
     >>> classifier = madry_wide_resnet(8, 1)
     >>> classifier.name, classifier.output_shape, classifier.count_params()
-    ('madry-wrn-8-1', (None, 10), 75674)
+    ('madry-wrn-8-1', (None, 10), 75770)
     """
     num_blocks = blocks_per_stage(depth, depth_of_ends=2)
     widen_factor = arguments.integer_at_least(1, widen_factor=widen_factor)

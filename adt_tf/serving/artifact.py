@@ -101,11 +101,7 @@ class Artifact:
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Returns the logits; a file has an inference mode only."""
-        if training:
-            raise ValueError(
-                "Argument `training` must be False: an artefact has an "
-                "inference mode only. Received: training=True"
-            )
+        loading.refuse_training(training, "an artefact")
         x = tf.cast(x, tf.float32)
         return self._with_gradient(x)
 

@@ -119,6 +119,20 @@ def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
     )
 
 
+def refuse_training(training: bool, name: str) -> None:
+    """Raises if a model without a training mode is called in it.
+
+    Args:
+        training: Argument of the model's call.
+        name: Name of the kind of model.
+    """
+    if training:
+        raise ValueError(
+            f"Argument `training` must be False: {name} has an inference mode "
+            "only. Received: training=True"
+        )
+
+
 class ServedModel:
     """The default signature of a SavedModel, with the call of a Keras model.
 
@@ -184,11 +198,7 @@ class ServedModel:
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Returns the logits; a SavedModel has an inference mode only."""
-        if training:
-            raise ValueError(
-                "Argument `training` must be False: a SavedModel has an "
-                "inference mode only. Received: training=True"
-            )
+        refuse_training(training, "a SavedModel")
         images = tf.cast(x, self._dtype)
         return self._serve(**{self._input: images})[self._output]
 

@@ -420,13 +420,13 @@ ROWS = {
         load("axes.pt"),
         "sizes that are not integers",
     ),
-    "text for sizes": (load("size of text.pt"), "sizes that are no whole"),
+    "text for sizes": (load("size of text.pt"), "sizes that are not integers"),
     "sizes that repeat themselves": (
         load("laughs.pt"),
         "(sizes|strides) that are no",
     ),
     # Memory and time.
-    "a zip bomb": (load("bomb.pt"), "compressed, which torch's own files are"),
+    "a zip bomb": (load("bomb.pt"), "compressed, unlike the files of torch"),
     "members that overlap": (
         load("overlapping.pt"),
         "claim more bytes than the file has",
@@ -443,15 +443,15 @@ ROWS = {
     "a bomb in an .npz file": (load("bomb.npz"), "'w' would need 209715328"),
     "objects in an .npz file of weights": (
         load("objects.npz"),
-        "no numbers but",
+        "has object, not numbers",
     ),
     "an .npz array of 4 TB": (load("sizes.npz"), "does not fit its shape"),
     # Damaged files.
     "weights cut in half": (load("cut.pt"), CANNOT + "File is not a zip file"),
     "weights with another byte": (load("flipped.pt"), "Bad CRC-32"),
     "legacy weights cut off": (load("legacy cut.pt"), CANNOT),
-    "an empty file of weights": (load("empty.pt"), "no file of torch.save"),
-    "text for weights": (load("text.pt"), "no file of torch.save"),
+    "an empty file of weights": (load("empty.pt"), "not a file of torch.save"),
+    "text for weights": (load("text.pt"), "not a file of torch.save"),
     "weights in torch's tar form": (load("tar.pt"), "torch's tar form of 2016"),
     "a TorchScript program": (load("script.pt"), "TorchScript program"),
     "another zip file": (load("other.pt"), "without torch's data.pkl"),
@@ -506,7 +506,7 @@ ROWS = {
         load("no data.index"),
         CANNOT + "there is no no data.data",
     ),
-    "text for a checkpoint": (load("text"), CANNOT + "not an sstable"),
+    "text for a checkpoint": (load("text"), CANNOT + "sstable"),
     "two checkpoints for one": (
         load("two"),
         "must have one checkpoint.*first.index, second.index",

@@ -22,7 +22,9 @@ import tempfile
 import numpy as np
 
 from adt_tf.serving.bridge.reading import array_files
+from adt_tf.serving.bridge.reading.state_dicts import one_line
 
+# Seconds after which reading is given up.
 _TIMEOUT = 600
 
 #: Names of PyTorch's tensors by those of TensorFlow's variables. Variables of
@@ -75,8 +77,12 @@ def read(index: str | pathlib.Path) -> dict[str, np.ndarray]:
             raise ValueError(f"there is no {index.stem}.data-* beside it")
         num_bytes = sum(path.stat().st_size for path in data_files)
         variables = _read_in_process(index.with_suffix(""), num_bytes)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"Cannot read {index}: it took more than {_TIMEOUT} seconds"
+        ) from error
     except Exception as error:  # a damaged file may raise anything
-        raise ValueError(f"Cannot read {index}: {error}") from error
+        raise ValueError(f"Cannot read {index}: {one_line(error)}") from error
     arrays = {}
     for name, array in variables.items():
         module, _, leaf = name.rpartition("/")
