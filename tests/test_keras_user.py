@@ -79,12 +79,12 @@ Each row below is a snippet that the tests run, and its result: the value of its
 last line, or the error that refuses it before the first step.
 `python -m tests.test_keras_user > docs/keras.md` writes this page.
 
-**Labels.** If the data hold classes, metrics and losses receive classes; if they
-hold one-hot or soft labels, metrics and losses receive those.
+**Labels.** If the data hold classes, metrics and losses receive classes; if
+they hold one-hot or soft labels, metrics and losses receive those.
 
-**Weights.** A weight of an example or of a class counts in the outer problem: an
-example with weight 2 counts twice in the mean of the batch. The inner problem
-solves each example separately, so a weight has no effect there. Feature
+**Weights.** A weight of an example or of a class counts in the outer problem:
+an example with weight 2 counts twice in the mean of the batch. The inner
+problem solves each example separately, so a weight has no effect there. Feature
 scattering moves a batch as a whole: each image has the same share of the
 transport, and its weight counts in the outer loss alone.
 
