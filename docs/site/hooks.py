@@ -33,8 +33,14 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Lets links to the notebook lead to its page."""
-    return markdown.replace("](tutorial.ipynb)", "](tutorial.md)")
+    """Names linked pages by their titles; the notebook is its page."""
+    markdown = markdown.replace("](tutorial.ipynb)", "](tutorial.md)")
+
+    def titled(match):
+        linked = files.get_file_from_path(match[1])
+        return f"[{linked.page.title}]({match[1]}" if linked else match[0]
+
+    return re.sub(r"\[(\w+\.md)\]\(\1(?=[)#])", titled, markdown)
 
 
 def with_links_of_the_site(text):
