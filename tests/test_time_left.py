@@ -9,7 +9,8 @@ import adt_tf
 from adt_tf import attacks
 from adt_tf.threat_models import Linf
 from tests.support.models import predicted
-from tests.test_resumable_attacks import ATTACKS
+from tests.support.tables import make_attack
+from tests.test_resumable_attacks import NAMES
 
 FRAME = re.compile(r"(\d+)/(\d+) \[(\d\d):(\d\d)\], (.*)")
 
@@ -71,13 +72,13 @@ class Counting(tf.Module):
         return tf.matmul(tf.reshape(x, [-1, 64]), self.weights)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_passes_are_those_that_the_classifier_sees(name, images):
     x, _ = images
     classifier = Counting()
     y = predicted(classifier, x)
     # So little room that nothing falls, which would end it.
-    attack = ATTACKS[name](Linf(1e-4))
+    attack = make_attack(name, Linf(1e-4))
     if isinstance(attack, attacks.Transfer):
         attack = attacks.Transfer(classifier, attack.attack)
     classifier.seen.assign(0)
