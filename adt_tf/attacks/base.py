@@ -103,6 +103,20 @@ class Progress(NamedTuple):
     best: Strongest
 
 
+class Decided(NamedTuple):
+    """Examples whose verdict no further step of a part can change.
+
+    Attributes:
+        fallen: Whether `finish` returns a misclassified image from now on,
+            whatever the further steps find [batch].
+        standing: Whether the further steps find nothing new, and nothing so
+            far is misclassified [batch].
+    """
+
+    fallen: tf.Tensor
+    standing: tf.Tensor
+
+
 def use_xla(jit_compile: bool | str) -> bool:
     """Resolves "auto": XLA on accelerators; on a CPU oneDNN is faster."""
     if jit_compile == "auto":
@@ -267,6 +281,21 @@ class Attack(configs.Configured):
     ) -> AdversarialBatch:
         """Returns one image for each example, after the last step."""
         return AdversarialBatch(progress.best.x_adv, *progress.state)
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that need no further step of this part.
+
+        `evaluate` takes them out of the batch between two pieces. An attack
+        that does not define it keeps every example to the end. It must not
+        name an example whose verdict a later step, a draw at the end, or
+        another classifier decides.
+
+        Args:
+            x: Clean images [batch, ...].
+            progress: Progress after some steps.
+        """
+        none = tf.zeros_like(progress.best.wrong)
+        return Decided(none, none)
 
     def find(
         self,

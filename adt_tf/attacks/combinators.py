@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from adt_tf import seeds
-from adt_tf.attacks.base import Attack, judged
+from adt_tf.attacks.base import Attack, Decided, Progress, judged
 from adt_tf.checks.arguments import integer_at_least
 
 
@@ -136,6 +136,10 @@ class Restarts(_Wrapped):
         return self.attack.finish(
             classifier, x, y, progress, **self._inner(seed, part)
         )
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that the attack has decided."""
+        return self.attack.decided(x, progress)
 
 
 class Transfer(_Wrapped):

@@ -14,6 +14,7 @@ from adt_tf.attacks import keeping
 from adt_tf.attacks.base import (
     AdversarialBatch,
     Attack,
+    Decided,
     Progress,
     Strongest,
     judged,
@@ -224,6 +225,21 @@ class GradientAscent(Attack):
         return batch._replace(
             x_adv=self.keep.updated(progress.best, last).x_adv
         )
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen or that repeat themselves.
+
+        Where the last iterate or a draw at the end counts, the best image is
+        the clean one, and no example is decided early.
+        """
+        fallen = progress.best.wrong
+        standing = tf.zeros_like(fallen)
+        if self.couples_examples:
+            return Decided(standing, standing)
+        *_, repeats = progress.state
+        if repeats:
+            standing = repeats.settled & ~fallen
+        return Decided(fallen, standing)
 
     def trace(
         self,

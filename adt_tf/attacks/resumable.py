@@ -10,12 +10,13 @@ However the steps are divided, the result is that of calling the attack.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from adt_tf import seeds
-from adt_tf.attacks.base import AdversarialBatch, Attack, use_xla
+from adt_tf.attacks.base import AdversarialBatch, Attack, Progress, use_xla
 
 
 class Pieces:
@@ -29,9 +30,14 @@ class Pieces:
         seed: The seed of the attack's noise.
         part: The part of the attack.
         jit_compile: Whether XLA compiles the steps; "auto" where it helps.
+        progress: Progress of the same examples to go on from; None starts at
+            the first step.
+        spread: Function that takes a compiled function of a batch and returns
+            one that runs it on several devices.
 
     Attributes:
-        progress: Where the attack is; may be set to what it was earlier.
+        x: Images [batch, ...].
+        progress: Progress of the attack, which may be set to an earlier one.
     """
 
     def __init__(
@@ -44,15 +50,25 @@ class Pieces:
         seed: int | tf.Tensor = 0,
         part: int = 0,
         jit_compile: bool | str = "auto",
+        progress: Progress | None = None,
+        spread: Callable[[Any], Any] = lambda function: function,
     ):
         self.attack = attack
         x, y = attack.checked(classifier, x, y)
+        self.x = x
         self._inputs = (x, y, seeds.make(seed), tf.constant(part))
         use = use_xla(jit_compile)
-        self._advance = attack.function(classifier, "advance", use)
-        self._finish = attack.function(classifier, "finish", use)
-        begin = attack.function(classifier, "begin", use)
-        self.progress = begin(*self._inputs)
+        self._advance = spread(attack.function(classifier, "advance", use))
+        self._finish = spread(attack.function(classifier, "finish", use))
+        if progress is None:
+            begin = spread(attack.function(classifier, "begin", use))
+            progress = begin(*self._inputs)
+        self.progress = progress
+
+    @property
+    def size(self) -> int:
+        """The number of examples of the batch, padding included."""
+        return int(self.x.shape[0])
 
     @property
     def step(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from adt_tf import checks, gradients, objectives, seeds, threat_models
-from adt_tf.attacks.base import PointAttack, Progress, Strongest
+from adt_tf.attacks.base import Decided, PointAttack, Progress, Strongest
 from adt_tf.objectives import (
     Objective,
     cross_entropy_of,
@@ -178,6 +178,11 @@ class APGD(PointAttack):
     def finish(self, classifier, x, y, progress, *, seed, part=0):
         """Returns the strongest image met; the clean one was the first."""
         return self._point(progress)
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen: the strongest image counts."""
+        fallen = progress.best.wrong
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _start(self, classifier, x, y, seed, part):
         part = tf.cast(part, tf.int32)

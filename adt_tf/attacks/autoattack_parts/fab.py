@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from adt_tf import checks, gradients, threat_models
 from adt_tf.attacks.base import (
+    Decided,
     PointAttack,
     Progress,
     Strongest,
@@ -240,6 +241,14 @@ class FAB(PointAttack):
         found = self.threat_model.project(x, progress.state.closest)
         best = progress.best.updated(judged(classifier, found, y))
         return self._point(progress._replace(best=best))
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples whose closest wrong point is in the ball.
+
+        A later step replaces that point only by a closer wrong one.
+        """
+        fallen = progress.state.distance <= self.threat_model.epsilon
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _target(self, clean, y, part):
         classes = clean.shape[-1]

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from adt_tf import checks, objectives, seeds, threat_models
 from adt_tf.attacks.base import (
+    Decided,
     PointAttack,
     Progress,
     Strongest,
@@ -165,6 +166,11 @@ class Square(PointAttack):
         found = judged(classifier, progress.state.x_adv, y)
         best = progress.best.updated(found)
         return self._point(progress._replace(best=best))
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen: they take no proposal."""
+        fallen = progress.state.wrong
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _start(self, classifier, x, y, seed):
         start = self.threat_model.square_start(x, seeds.fold(seed, -1))
