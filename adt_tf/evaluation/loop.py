@@ -278,6 +278,8 @@ class Loop:
                     _with_time_left(f"step {cohort.step} of {length}", clock)
                 )
                 if self.state.batch_is_due:
+                    # Verdicts of examples that have left, then the others.
+                    self.state.save()
                     self.state.save_batch(place, cohort.rows, cohort.progress)
                 seconds = max(seconds, 1e-3)
                 pace = max(1, int(num_steps * _PIECE_SECONDS / seconds))
