@@ -212,7 +212,7 @@ def test_samples_killed_go_on_and_end_the_same(case, tmp_path):
     process.join()
     assert not (folder / "result.json").exists()
     done = run(*command("killed"))
-    assert "Going on with samples that were interrupted" in done.stdout
+    assert "Resuming samples of an interrupted evaluation" in done.stdout
     assert not list(folder.glob("unfinished-*"))
     whole, killed = (
         json.loads((tmp_path / name / "result.json").read_text())

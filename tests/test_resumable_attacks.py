@@ -73,7 +73,12 @@ def test_an_evaluation_goes_on_within_a_batch(
     def run(directory):
         attack = attacks.pgd(0.001, num_steps=10)
         return adt_tf.evaluate(
-            classifier, (x, y), [attack], directory=directory, verbose=False
+            classifier,
+            (x, y),
+            [attack],
+            batch_size=12,
+            directory=directory,
+            verbose=False,
         )
 
     whole = run(None)
@@ -94,15 +99,38 @@ def test_an_evaluation_goes_on_within_a_batch(
 
 def test_a_batch_saved_for_others_is_left_alone(classifier, images, tmp_path):
     x, y = map(tf.constant, images)
+    rows = np.arange(len(y))
     pieces = Pieces(attacks.pgd(0.02, num_steps=3), classifier, x, y)
     kept = state.State(
         ["natural"], images[0], keep_examples=False, directory=tmp_path, key="k"
     )
-    kept.resumed, kept._batch_saved_at = True, -1e9
-    kept.save_batch(np.array([1, 2]), pieces.progress)
     start = pieces.progress
     pieces.advance(2)
-    later = pieces.progress
-    for key, expected in (([1, 2], start), ([1, 3], later), ([1], later)):
-        found = kept.load_batch(np.array(key), later)
-        assert int(found.step) == int(expected.step)
+    kept.save_batch((1, 2), rows, pieces.progress)
+    assert kept.load_batch((1, 2), rows, start) is None  # nothing to go on with
+    kept.resumed = True
+    np.testing.assert_array_equal(kept.batch_rows((1, 2)), rows)
+    assert int(kept.load_batch((1, 2), rows, start).step) == 2
+    assert kept.batch_rows((1, 3)).size == 0
+    assert kept.load_batch((1, 3), rows, start) is None
+    assert kept.load_batch((1, 2), rows + 1, start) is None
+    other = Pieces(attacks.apgd_ce(0.02, num_steps=3), classifier, x, y)
+    assert kept.load_batch((1, 2), rows, other.progress) is None
+
+
+def test_a_part_of_a_saved_batch_is_found_by_its_examples(
+    classifier, images, tmp_path
+):
+    x, y = images
+    pieces = Pieces(attacks.pgd(0.02, num_steps=3), classifier, x, y)
+    pieces.advance(2)
+    kept = state.State(
+        ["natural"], x, keep_examples=False, directory=tmp_path, key="k"
+    )
+    kept.save_batch((1, 0), np.arange(len(y)) + 10, pieces.progress)
+    kept.resumed = True
+    some = Pieces(attacks.pgd(0.02, num_steps=3), classifier, x[:2], y[:2])
+    saved = kept.load_batch((1, 0), np.array([12, 10]), some.progress)
+    np.testing.assert_array_equal(
+        saved.best.x_adv, pieces.progress.best.x_adv.numpy()[[2, 0]]
+    )

@@ -33,6 +33,7 @@ import tensorflow_probability as tfp
 from adt_tf import checks, configs, seeds, threat_models
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Draw,
     Problem,
     Progress,
@@ -184,6 +185,21 @@ class Attack(configs.Configured):
     def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
         """Returns one image for each example, after the last step."""
         return AdversarialBatch(progress.best.x_adv, *progress.state)
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that need no further step of this part.
+
+        `evaluate` takes them out of the batch between two pieces. An attack
+        that does not define it keeps every example to the end. It must not
+        name an example whose verdict a later step, a draw at the end, or
+        another classifier decides.
+
+        Args:
+            x: Clean images [batch, ...].
+            progress: Progress after some steps.
+        """
+        none = tf.zeros_like(progress.best.wrong)
+        return Decided(none, none)
 
     def find(self, problem: Problem) -> AdversarialBatch:
         """Runs one part with all its steps.

@@ -15,6 +15,7 @@ from adt_tf import seeds
 from adt_tf.attacks.base import Attack
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Draw,
     Problem,
     Progress,
@@ -126,6 +127,10 @@ class Restarts(_Wrapped):
         restart = part // self.attack.num_parts
         seed = tf.where(restart == 0, seed, seeds.fold(seed, restart))
         return problem._replace(seed=seed, part=part % self.attack.num_parts)
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that the attack has decided."""
+        return self.attack.decided(x, progress)
 
 
 class Transfer(_Wrapped):

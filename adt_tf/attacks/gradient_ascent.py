@@ -16,6 +16,7 @@ from adt_tf.attacks.options import AscentOptions, takes
 from adt_tf.attacks.repeats import Repeats
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Draw,
     Problem,
     Progress,
@@ -194,6 +195,21 @@ class GradientAscent(Attack):
         return batch._replace(
             x_adv=self.keep.updated(progress.best, last).x_adv
         )
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen or that repeat themselves.
+
+        Where the last iterate or a draw at the end counts, the best image is
+        the clean one, and no example is decided early.
+        """
+        fallen = progress.best.wrong
+        standing = tf.zeros_like(fallen)
+        if self.couples_examples:
+            return Decided(standing, standing)
+        *_, repeats = progress.state
+        if repeats:
+            standing = repeats.settled & ~fallen
+        return Decided(fallen, standing)
 
     def trace(
         self,

@@ -135,6 +135,20 @@ class Progress(NamedTuple):
     best: Strongest
 
 
+class Decided(NamedTuple):
+    """Examples whose verdict no further step of a part can change.
+
+    Attributes:
+        fallen: Whether `finish` returns a misclassified image from now on,
+            whatever the further steps find [batch].
+        standing: Whether the further steps find nothing new, and nothing so
+            far is misclassified [batch].
+    """
+
+    fallen: tf.Tensor
+    standing: tf.Tensor
+
+
 def judged(classifier: Any, x: tf.Tensor, y: tf.Tensor) -> Strongest:
     """Runs the classifier on images and returns how strong they are."""
     logits = checks.as_logits(classifier(x, training=False), classifier)

@@ -10,13 +10,14 @@ The result equals that of a call of the attack, however the steps are divided.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from adt_tf import seeds
 from adt_tf.attacks.base import Attack
-from adt_tf.attacks.results import AdversarialBatch
+from adt_tf.attacks.results import AdversarialBatch, Progress
 from adt_tf.attacks.tracing import use_xla
 
 
@@ -32,8 +33,13 @@ class Pieces:
         part: Index of the part.
         jit_compile: Whether XLA compiles the steps; "auto" compiles where that
             is faster.
+        progress: State of the attack on the same examples from which to
+            continue; None starts at the first step.
+        spread: Function that takes a compiled function of a batch and returns
+            one that runs it on several devices.
 
     Attributes:
+        x: Images [batch, ...].
         progress: State of the attack; it may be set to an earlier state.
     """
 
@@ -47,15 +53,25 @@ class Pieces:
         seed: int | tf.Tensor = 0,
         part: int = 0,
         jit_compile: bool | str = "auto",
+        progress: Progress | None = None,
+        spread: Callable[[Any], Any] = lambda function: function,
     ) -> None:
         self.attack = attack
         x, y = attack.checked(classifier, x, y)
+        self.x = x
         self._inputs = (x, y, seeds.make(seed), tf.constant(part))
         use = use_xla(jit_compile)
-        self._advance = attack.function(classifier, "advance", use)
-        self._finish = attack.function(classifier, "finish", use)
-        begin = attack.function(classifier, "begin", use)
-        self.progress = begin(*self._inputs)
+        self._advance = spread(attack.function(classifier, "advance", use))
+        self._finish = spread(attack.function(classifier, "finish", use))
+        if progress is None:
+            begin = spread(attack.function(classifier, "begin", use))
+            progress = begin(*self._inputs)
+        self.progress = progress
+
+    @property
+    def size(self) -> int:
+        """The number of examples of the batch, padding included."""
+        return int(self.x.shape[0])
 
     @property
     def step(self) -> int:

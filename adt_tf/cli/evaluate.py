@@ -1,6 +1,7 @@
 """Measures a classifier under attacks.
 
     adt-evaluate --workdir=DIR --protocol=autoattack
+    adt-evaluate --workdir=DIR --protocol=budget --minutes=10
     adt-evaluate --model=model.keras --dataset=mine.npz --epsilon=0.03
     adt-evaluate --model=weights.pt --architecture=wrn-28-10 --dataset=cifar10
     adt-evaluate --workdir=DIR --norm=l2 --epsilon=0.5
@@ -34,7 +35,7 @@ from adt_tf.cli.flags import (
     set_unless_given,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
-from adt_tf.runs import file_names, protocols
+from adt_tf.runs import evaluation_settings, file_names, protocols
 
 FLAGS = flags.FlagValues()
 define_classifier(FLAGS)
@@ -42,7 +43,8 @@ flags.DEFINE_string(
     "protocol",
     None,
     "Named list of attacks: paper, spsa, transfer, distributional, "
-    "probabilistic, rice, autoattack or quick (default: quick, unless "
+    "probabilistic, rice, autoattack, budget (with --minutes) or quick "
+    "(default: quick, unless "
     "--attacks is given).",
     flag_values=FLAGS,
 )
@@ -64,6 +66,13 @@ flags.DEFINE_integer(
     8192,
     "Largest number of samples for each image and distribution; a multiple "
     "of 32.",
+    flag_values=FLAGS,
+)
+flags.DEFINE_float(
+    "minutes",
+    None,
+    "Minutes that all attacks may take together. Then A_rob is an upper bound; "
+    "the same command with more minutes goes on.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(
@@ -135,7 +144,10 @@ flags.DEFINE_list(
     "Two evaluated workdirs or .json files to compare.",
     flag_values=FLAGS,
 )
-define_config(FLAGS, shown=(*OF_EVALUATION, "architecture", "train_examples"))
+define_config(
+    FLAGS,
+    shown=(*OF_EVALUATION, "architecture", "train_examples", "distribute"),
+)
 
 
 def evaluate(*arguments: str) -> None:
@@ -153,23 +165,35 @@ def evaluate(*arguments: str) -> None:
         return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
+    _check_minutes(protocol)
+    distribute = _chosen_distribution()
     # Attacks with generators use the training examples.
     config = config_to_measure(FLAGS, "train_examples")
     output = FLAGS.output or default_output(
         FLAGS, file_names.evaluation(FLAGS.protocol)
     )
-    import_tensorflow(streams=bool(config.stream))
+    # A process can join other machines only before it has devices.
+    import_tensorflow(
+        devices=distribute != "multiworker", streams=bool(config.stream)
+    )
     from adt_tf.runs import (
         evaluation_files,
         evaluation_job,
-        evaluation_settings,
         inputs,
+        strategies,
     )
 
+    strategy = strategies.get(distribute)
+    workers = strategies.Shared(strategy)
     output = evaluation_files.checked_output(output, FLAGS.keep_examples)
     test = inputs.load_test_data(config, FLAGS.test_examples)
-    source = FLAGS.source and inputs.load_classifier(FLAGS.source, like=test)
-    classifier = load_classifier(FLAGS, test, probabilities=FLAGS.probabilities)
+    with strategies.placed(strategy):
+        source = FLAGS.source and inputs.load_classifier(
+            FLAGS.source, like=test
+        )
+        classifier = load_classifier(
+            FLAGS, test, probabilities=FLAGS.probabilities
+        )
     context = {
         "classifier": classifier,
         "source": source,
@@ -184,10 +208,11 @@ def evaluate(*arguments: str) -> None:
         )
         more["max_samples"] = FLAGS.max_samples
     method = config.method if FLAGS.workdir else FLAGS.model or FLAGS.preset
-    print(
-        f"{method} on {test.name}, protocol {protocol}: "
-        f"{', '.join([*(FLAGS.distributions or ()), *FLAGS.attacks])}"
-    )
+    if workers.index == 0:
+        print(
+            f"{method} on {test.name}, protocol {protocol}: "
+            f"{', '.join([*(FLAGS.distributions or ()), *FLAGS.attacks])}"
+        )
     evaluation_job.assess_experiment(
         config,
         classifier,
@@ -211,11 +236,15 @@ def evaluate(*arguments: str) -> None:
                 source=FLAGS.source,
                 distributions=FLAGS.distributions,
                 max_samples=FLAGS.max_samples,
+                minutes=FLAGS.minutes,
             ),
         },
         batch_size=FLAGS.eval_batch_size,
         independent=FLAGS.independent,
         keep_examples=FLAGS.keep_examples,
+        minutes=FLAGS.minutes,
+        workers=workers,
+        verbose=workers.index == 0,
         **more,
     )
 
@@ -315,6 +344,59 @@ def _choose_protocol() -> str:
             "compute the adversarial images on."
         )
     return name
+
+
+def _chosen_distribution() -> str:
+    """Returns --distribute of the command line, or raises `ValueError`."""
+    if not FLAGS["distribute"].present:
+        return "none"
+    distribute = FLAGS.distribute
+    if distribute not in ("none", "mirrored", "multiworker"):
+        raise ValueError(
+            "--distribute must be one of none, mirrored, multiworker. "
+            f"Received: --distribute={distribute}"
+        )
+    # The configuration keeps the value of the training.
+    FLAGS["distribute"].unparse()
+    generators = [
+        name
+        for name in (*FLAGS.attacks, *(FLAGS.distributions or ()))
+        if name.lower().startswith(evaluation_settings.GENERATORS)
+    ]
+    for flag, is_set in {
+        "keep_examples": FLAGS.keep_examples,
+        "distributions": FLAGS.distributions,
+        f"attacks={','.join(generators)}": generators,
+    }.items():
+        if distribute != "none" and is_set:
+            raise ValueError(
+                f"--distribute={distribute} does not go with --{flag}: leave "
+                "one of them out."
+            )
+    return distribute
+
+
+def _check_minutes(protocol: str) -> None:
+    """Raises where --minutes is missing, no time, or of no use."""
+    minutes = FLAGS.minutes
+    if minutes is None:
+        if protocol == "budget":
+            raise ValueError(
+                "The protocol 'budget' needs --minutes, such as --minutes=10."
+            )
+        return
+    if not 0 < minutes < float("inf"):
+        raise ValueError(
+            "--minutes must be a finite number above 0, such as --minutes=10. "
+            f"Received: --minutes={minutes:g}"
+        )
+    for name in ("independent", "distributions"):
+        if FLAGS[name].value:
+            raise ValueError(
+                "--minutes needs attacks that run in turn and does not go with "
+                f"--{name}, which the protocol {protocol!r} or the command "
+                "line sets: take --protocol=budget."
+            )
 
 
 def main() -> None:

@@ -11,10 +11,11 @@
 
 Parts: `evaluate` runs attacks on the examples still standing; a `Report` holds
 the verdict on each example; `compare` tests two reports against each other;
-`evaluate_probabilistic` counts how often samples of distributions fool, and
-gives a `ProbabilisticReport`; `evaluated` and `evaluated_probabilistic` do the
-same in a block, and keep their state until the report is written;
-`wilson_interval`, `clopper_pearson` and `mcnemar` are the statistics.
+`evaluate_probabilistic` counts the samples of distributions that fool the
+classifier, and returns a `ProbabilisticReport`; `evaluated` and
+`evaluated_probabilistic` do the same in a block, and keep their state until the
+report is written; `wilson_interval`, `clopper_pearson` and `mcnemar` are the
+statistics.
 """
 
 from adt_tf.evaluation.measurement import Settings, evaluate, evaluated

@@ -13,14 +13,14 @@ from adt_tf.evaluation.statistics import wilson_interval
 
 @dataclasses.dataclass(frozen=True)
 class ClassAccuracy:
-    """How many of a class's examples are right, and how many robust.
+    """Accuracies of the examples of one class.
 
     Attributes:
         name: Name of the class, or its number.
         num_examples: Number of its examples.
         natural: Share of them that is right when clean.
         robust: Share of them that withstands every attack.
-        interval: The 95 % Wilson interval of that.
+        interval: 95 % Wilson interval of `robust`.
     """
 
     name: str
@@ -40,9 +40,9 @@ def by_class(
 
     Args:
         labels: Integers [n].
-        natural: Which examples are right when clean [n].
-        robust: Which ones withstand every attack [n].
-        names: A name for each class; None for numbers.
+        natural: Whether each example is right when clean [n].
+        robust: Whether each example withstands every attack [n].
+        names: Name of each class; None for numbers.
 
     Example:
 
@@ -70,7 +70,7 @@ def by_class(
 def checked_names(
     class_names: Sequence[str] | np.ndarray, labels: np.ndarray | None
 ) -> tuple[str, ...]:
-    """Returns names of classes, one for each label at least, or raises."""
+    """Returns the names as a tuple; raises if a label has no name."""
     fewest = 0 if labels is None else int(labels.max()) + 1
     most = len(class_names) if hasattr(class_names, "__len__") else 0
     return validate_class_names(class_names, max(fewest, most))

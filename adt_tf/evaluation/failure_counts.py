@@ -1,8 +1,7 @@
-"""How often samples have fooled a classifier so far, on disk if asked.
+"""Numbers of samples that fool a classifier, kept on disk while they grow.
 
-An interrupted count goes on where it stopped, as evaluations do: the file is
-named after a fingerprint of all that decides it, and belongs to the models that
-give the logits in it.
+An interrupted count is resumed: its file is named after a fingerprint of
+everything that decides it, and holds logits that the models must repeat.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ _SAVE_EVERY = 5.0  # seconds
 
 
 class FailureCounts:
-    """For each distribution and example, the samples seen and those that fool.
+    """Numbers of samples and of failures, by distribution and example.
 
     Args:
         num_distributions: Number of distributions.
-        is_counted: Whether each example is sampled at all: those that are
-            right when clean.
-        max_samples: Number of samples after which an image is given up.
-        directory: Directory of the file; None keeps all in memory.
-        key: Fingerprint of the count.
-        probe: Logits of the models that take part.
+        is_counted: Whether each example is sampled: those that are right when
+            clean.
+        max_samples: Largest number of samples of an image.
+        directory: Directory of the file; None keeps everything in memory.
+        key: Fingerprint of the evaluation.
+        probe: Logits of the models, from `state.probe`.
 
     Attributes:
         failures: Numbers of samples that fool [distributions, examples].
         samples: Numbers of samples seen [distributions, examples].
         seconds: Time that each distribution has taken.
-        resumed: Whether what was saved is gone on with.
+        resumed: Whether counts were read from the file.
     """
 
     def __init__(
@@ -69,32 +68,32 @@ class FailureCounts:
     def _load(self, is_counted: np.ndarray, max_samples: int) -> None:
         expected = self._arrays()
         size = sum(array.nbytes for array in expected.values())
-        found = array_files.read_arrays(self.path, largest=size + (1 << 20))
-        if found is None or found.keys() != expected.keys():
-            return  # it is worked out again and written anew
+        saved = array_files.read_arrays(self.path, largest=size + (1 << 20))
+        if saved is None or saved.keys() != expected.keys():
+            return  # an unusable file: start from zero
         if any(
-            (found[k].shape, found[k].dtype) != (v.shape, v.dtype)
+            (saved[k].shape, saved[k].dtype) != (v.shape, v.dtype)
             for k, v in expected.items()
         ):
             return
-        failures, samples = found["failures"], found["samples"]
+        failures, samples = saved["failures"], saved["samples"]
         if not (
-            agree(found["probe"], self.probe)
+            agree(saved["probe"], self.probe)
             and (failures >= 0).all()
             and (failures <= samples).all()
             and (samples <= max_samples).all()
             and (samples % BLOCK == 0).all()
             and not samples[:, ~is_counted].any()
-            and np.isfinite(found["seconds"]).all()
-            and (found["seconds"] >= 0).all()
+            and np.isfinite(saved["seconds"]).all()
+            and (saved["seconds"] >= 0).all()
         ):
             return
         self.failures, self.samples = failures, samples
-        self.seconds = found["seconds"]
+        self.seconds = saved["seconds"]
         self.resumed = bool(samples.any())
 
     def save(self, *, now: bool = False) -> None:
-        """Writes at most every few seconds, whole or not at all."""
+        """Writes the file atomically, at most every few seconds."""
         if self.path is None:
             return
         if not now and time.monotonic() - self._saved_at < _SAVE_EVERY:
@@ -103,6 +102,6 @@ class FailureCounts:
         self._saved_at = time.monotonic()
 
     def remove(self) -> None:
-        """The count is finished."""
+        """Removes the file of a finished evaluation."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

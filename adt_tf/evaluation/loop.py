@@ -1,4 +1,4 @@
-"""The loop of an evaluation: attacks in order, on the examples standing.
+"""The loop of an evaluation: attacks in order, on the standing examples.
 
     loop = Loop(classifier, images, labels, state, ...)
     loop.natural()
@@ -10,7 +10,7 @@ Verdicts go into the `State`, which saves them on the way.
 from __future__ import annotations
 
 import time
-import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,33 +19,48 @@ import tqdm
 
 from adt_tf import checks
 from adt_tf.attacks import Attack
+from adt_tf.attacks.results import Progress
 from adt_tf.attacks.resumable import Pieces
 from adt_tf.evaluation import time_left
-from adt_tf.evaluation.batches import batches, sizes_at_most
+from adt_tf.evaluation.batches import (
+    batches,
+    padded_index,
+    sizes_at_most,
+    total_size,
+)
+from adt_tf.evaluation.cohort import Cohort
 from adt_tf.evaluation.outcome import NATURAL
+from adt_tf.evaluation.predictions import (
+    check_finite,
+    checked_logits,
+    predict_function,
+)
+from adt_tf.evaluation.sharing import Workers
 from adt_tf.evaluation.state import State
 
-# Images that a classifier is shown at once by attacks that look at many for
-# each example, such as SPSA. More are not faster, and an attack that stops when
-# its examples have fallen goes on until the last of a batch has.
+# Number of images that the classifier sees at once in attacks that show it many
+# for each example, such as SPSA. Larger batches are not faster.
 _IMAGES_AT_ONCE = 1024
 
-# An attack is run in pieces of about this length, so that its bar moves and a
-# killed evaluation loses little.
+# Longest piece of an attack, so that the progress bar moves and a killed
+# evaluation loses little.
 _PIECE_SECONDS = 5.0
 
 
 class Loop:
-    """One pass over attacks, parts and batches.
+    """Runs attacks on examples and records the verdicts.
 
     Args:
         classifier: Function from images to logits.
         images: Images [n, height, width, channels].
         labels: Integers [n].
-        state: Verdicts so far; those that are missing are added.
+        state: Verdicts so far, which it adds to.
         seed: Seed of the attacks' noise.
         batch_size: Number of images at once.
         verbose: Whether to show progress.
+        is_over: Function that returns whether the time is over. It is asked
+            between two pieces of an attack.
+        workers: Processes and devices that share the examples.
     """
 
     def __init__(
@@ -58,6 +73,8 @@ class Loop:
         seed: int,
         batch_size: int,
         verbose: bool,
+        is_over: Callable[[], bool] = lambda: False,
+        workers: Workers | None = None,
     ):
         self.classifier = classifier
         self.images = images
@@ -66,15 +83,17 @@ class Loop:
         self.seed = seed
         self.batch_size = batch_size
         self.verbose = verbose
-        self.predict = _predict_function(classifier)
-        # How many steps of each attack take a piece's time.
-        self._piece: dict[str, int] = {}
+        self.predict = predict_function(classifier)
+        self.is_over = is_over
+        self.workers = workers or Workers()
+        # Number of steps of each attack that take a piece's time.
+        self._pace: dict[str, int] = {}
 
     def agrees(self, bounds: tuple[float, float]) -> bool:
-        """Whether the saved verdicts on clean images are the classifier's.
+        """Returns whether the classifier confirms the saved natural verdicts.
 
         Args:
-            bounds: Range of the pixels, which saved images must keep to.
+            bounds: Range of the pixels, which saved images must obey.
         """
         low, high = bounds[0] - checks.TOLERANCE, bounds[1] + checks.TOLERANCE
         examples = self.state.examples
@@ -83,28 +102,40 @@ class Loop:
             and not low <= examples.min() <= examples.max() <= high
         ):
             return False
-        rows = np.flatnonzero(self.state.parts_done[0])
-        for chosen, size in batches(rows, self.batch_size):
-            clean = self._padded(self.images, chosen, size)
-            logits = self.predict(clean).numpy()[: len(chosen)]
-            right = logits.argmax(-1) == self.labels[chosen]
-            if not np.array_equal(right, self.state.outcomes[0, chosen]):
+        saved = np.flatnonzero(self.state.parts_done[0])
+        for rows, size in batches(saved, self.batch_size):
+            clean = self._padded(self.images, rows, size)
+            logits = self.predict(clean).numpy()[: len(rows)]
+            right = logits.argmax(-1) == self.labels[rows]
+            if not np.array_equal(right, self.state.outcomes[0, rows]):
                 return False
         return True
 
     def natural(self) -> None:
         """Classifies the clean images."""
-        rows = np.flatnonzero(self.state.parts_done[0] == 0)
-        with self._bar(NATURAL, len(rows)) as bar:
-            for chosen, size in batches(rows, self.batch_size):
-                clean = self._padded(self.images, chosen, size)
-                self._record(0, NATURAL, chosen, clean)
-                bar.update(len(chosen))
+        own = self.workers.own(np.ones(len(self.labels), bool))
+        left = np.flatnonzero(own & (self.state.parts_done[0] == 0))
+        with self._bar(NATURAL, len(left)) as bar:
+            for rows, size in batches(left, self.batch_size):
+                clean = self._padded(self.images, rows, size)
+                logits = self.predict(clean).numpy()[: len(rows)]
+                images = clean.numpy()[: len(rows)]
+                self._record(0, NATURAL, rows, images, logits)
+                bar.update(len(rows))
             self._show(bar, 0, np.ones(len(self.labels), bool))
         self.state.save(now=True)
 
-    def attack(self, row: int, attack: Attack, target: np.ndarray) -> None:
-        """Runs all parts of an attack on the examples of a mask."""
+    def attack(self, row: int, attack: Attack, target: np.ndarray) -> bool:
+        """Runs all parts of an attack on the examples of a mask.
+
+        Args:
+            row: Row of the attack in the state.
+            attack: The attack.
+            target: Mask of the examples to attack [n].
+
+        Returns:
+            Whether the attack is at its end; else the time is over.
+        """
         state = self.state
         largest = max(1, _IMAGES_AT_ONCE // attack.images_per_example)
         largest = min(self.batch_size, largest)
@@ -123,8 +154,8 @@ class Loop:
                     & (state.parts_done[row] == part)
                     & (state.outcomes[row] != 0)
                 )
-                batches_left = list(batches(rows, largest))
-                for i, (chosen, size) in enumerate(batches_left):
+                batches_left = self._batches((row, part), rows, largest)
+                for i, (batch_rows, size) in enumerate(batches_left):
                     standing = np.flatnonzero(
                         target & (state.outcomes[row] != 0)
                     )
@@ -133,96 +164,157 @@ class Loop:
                         [size for _, size in batches_left[i + 1 :]]
                         + parts_left * sizes_at_most(standing, largest),
                     )
-                    x = self._padded(self.images, chosen, size)
-                    y = self._padded(self.labels, chosen, size)
-                    pieces = Pieces(
-                        attack, self.classifier, x, y, seed=self.seed, part=part
+                    cohort = self._cohort(
+                        (row, part), attack, batch_rows, largest
                     )
-                    x_adv = self._in_pieces(
-                        pieces, (row, part), chosen, bar, clock
-                    )
-                    attack.threat_model.check(x, x_adv)
-                    fallen = self._record(row, attack.name, chosen, x_adv)
+                    num_fallen = self._run(cohort, (row, part), bar, clock)
                     clock.ended()
-                    # What has fallen is spared the other parts.
-                    bar.total -= fallen * parts_left
+                    # Fallen examples are spared the other parts.
+                    bar.total -= num_fallen * parts_left
                     self._show(bar, row, target, clock)
                     state.save()
+                    if len(cohort.rows):
+                        state.save(now=True)
+                        return False
             self._show(bar, row, target)
         state.save(now=True)
+        return True
 
-    def _in_pieces(
+    def _batches(
+        self, place: tuple[int, int], rows: np.ndarray, largest: int
+    ) -> list[tuple[np.ndarray, int]]:
+        """Returns (rows, padded size); an interrupted batch comes first."""
+        saved = self.state.batch_rows(place)
+        saved = saved[np.isin(saved, rows)]
+        others = rows[~np.isin(rows, saved)]
+        first = [(saved, total_size(len(saved), largest))] * bool(len(saved))
+        return [*first, *batches(others, largest)]
+
+    def _cohort(
         self,
-        pieces: Pieces,
         place: tuple[int, int],
-        chosen: np.ndarray,
+        attack: Attack,
+        rows: np.ndarray,
+        largest: int,
+    ) -> Cohort:
+        """Returns the examples under one part, as far as an earlier run got."""
+
+        def begin(
+            rows: np.ndarray, size: int, progress: Progress | None
+        ) -> Pieces:
+            return Pieces(
+                attack,
+                self.classifier,
+                self._padded(self.images, rows, size),
+                self._padded(self.labels, rows, size),
+                seed=self.seed,
+                part=place[1],
+                progress=progress,
+                spread=self.workers.spread,
+            )
+
+        cohort = Cohort(
+            attack,
+            rows,
+            self.labels[rows],
+            begin,
+            largest=largest,
+            # A kept image is the strongest one, so the search goes to its end.
+            compacts=not self.state.examples.size,
+        )
+        if np.isin(rows, self.state.batch_rows(place)).all():
+            progress = self.state.load_batch(place, rows, cohort.progress)
+            if progress is not None:
+                cohort.restore(rows, progress)
+        return cohort
+
+    def _run(
+        self,
+        cohort: Cohort,
+        place: tuple[int, int],
         bar: tqdm.tqdm,
         clock: time_left.TimeLeft,
-    ) -> tf.Tensor:
-        """Attacks a batch; the bar moves and the state is saved on the way.
+    ) -> int:
+        """Attacks the examples until all have left, or the time is over.
 
         Args:
-            pieces: The attack on the batch.
-            place: The row of the attack and its part.
-            chosen: The examples of the batch.
-            bar: Counts them.
-            clock: Times them.
+            cohort: Examples to attack; those left over are saved.
+            place: Row of the attack, and its part.
+            bar: Progress bar.
+            clock: Stopwatch of the attack.
+
+        Returns:
+            Number of examples that have fallen.
         """
-        length, before = pieces.attack.length, bar.n
-        key = np.array([*place, *chosen])
-        pieces.progress = self.state.load_batch(key, pieces.progress)
-        num_steps = self._piece.get(pieces.attack.name, 1)
+        attack, before = cohort.attack, bar.n
+        length, num_rows = attack.length, len(cohort.rows)
+        pace = self._pace.get(attack.name, 1)
+        num_fallen = 0
         clock.begun()
-        while not pieces.done:
-            step = pieces.step
-            pieces.advance(num_steps)
-            taken = pieces.step - step
-            # An attack that has broken all goes to its end at once.
+        while True:
+            for leaving in cohort.take_out(self.predict):
+                num_fallen += self._record(place[0], attack.name, *leaving)
+            if not len(cohort.rows):
+                break
+            step = cohort.step
+            bar.n = before + num_rows * step / length
+            if self.is_over():
+                self._count_time(place[0])
+                self.state.save_batch(place, cohort.rows, cohort.progress)
+                return num_fallen
+            # Short pieces at first, where most examples fall.
+            longest = min(max(step, length // 16), length // 4)
+            num_steps = max(1, min(pace, longest))
+            cohort.advance(num_steps)
+            num_taken = cohort.step - step
+            # A batch in which all are decided goes to its end at once.
             seconds = clock.stepped(
-                taken if taken <= num_steps else 0, length - pieces.step
+                num_taken if num_taken <= num_steps else 0,
+                length - cohort.step,
             )
-            if not pieces.done:
-                bar.n = before + len(chosen) * pieces.step / length
+            if cohort.step < length:
+                bar.n = before + num_rows * cohort.step / length
                 bar.set_postfix_str(
-                    _told(f"step {pieces.step} of {length}", clock)
+                    _with_time_left(f"step {cohort.step} of {length}", clock)
                 )
-                self.state.save_batch(key, pieces.progress)
+                if self.state.batch_is_due:
+                    # Verdicts of examples that have left, then the others.
+                    self.state.save()
+                    self.state.save_batch(place, cohort.rows, cohort.progress)
                 seconds = max(seconds, 1e-3)
-                fitting = max(1, int(num_steps * _PIECE_SECONDS / seconds))
-                num_steps = min(2 * num_steps, fitting)
-        self._piece[pieces.attack.name] = num_steps
+                pace = max(1, int(num_steps * _PIECE_SECONDS / seconds))
+        self._pace[attack.name] = pace
         bar.n = before
-        bar.update(len(chosen))
-        return pieces.finish().x_adv
+        bar.update(num_rows)
+        return num_fallen
 
     def _record(
-        self, row: int, name: str, chosen: np.ndarray, x_adv: tf.Tensor
+        self,
+        row: int,
+        name: str,
+        rows: np.ndarray,
+        x_adv: np.ndarray,
+        logits: np.ndarray,
     ) -> int:
-        """Counts what is classified correctly; returns how many are not."""
+        """Counts the correct answers; returns the number of wrong ones."""
         state = self.state
-        logits = self.predict(x_adv).numpy()[: len(chosen)]
-        spoiled = ~np.isfinite(logits).all(axis=-1)
-        if row > 0 and spoiled.any():
-            raise ValueError(
-                f"The classifier returned NaN or infinite logits for example "
-                f"{chosen[spoiled.argmax()]} under {name}, though not for its "
-                "clean image: it overflows, or divides by 0, within epsilon "
-                "of it. Evaluate it in float32 if it computes in float16, and "
-                "look for a quotient, a root or a logarithm in it."
-            )
-        logits = _checked_logits(logits, self.labels)
-        right = logits.argmax(-1) == self.labels[chosen]
+        if row > 0:
+            check_finite(logits, rows, name)
+        logits = checked_logits(logits, self.labels)
+        right = logits.argmax(-1) == self.labels[rows]
         if state.examples.size:
-            unbroken = np.all(state.outcomes[:, chosen] != 0, axis=0)
-            state.examples[chosen[unbroken]] = x_adv.numpy()[: len(chosen)][
-                unbroken
-            ]
-        state.outcomes[row, chosen] = right
-        state.parts_done[row, chosen] += 1
-        now = time.monotonic()
-        state.seconds[row] += now - self._since
-        self._since = now
+            unbroken = np.all(state.outcomes[:, rows] != 0, axis=0)
+            state.examples[rows[unbroken]] = x_adv[unbroken]
+        state.outcomes[row, rows] = right
+        state.parts_done[row, rows] += 1
+        self._count_time(row)
         return int(np.sum(~right))
+
+    def _count_time(self, row: int) -> None:
+        """Adds the time since the last call to that of an attack."""
+        now = time.monotonic()
+        self.state.seconds[row] += now - self._since
+        self._since = now
 
     def _show(
         self,
@@ -232,12 +324,15 @@ class Loop:
         clock: time_left.TimeLeft | None = None,
     ) -> None:
         standing = np.mean(target & (self.state.outcomes[row] != 0))
-        bar.set_postfix_str(_told(f"{100 * standing:.2f} % standing", clock))
+        bar.set_postfix_str(
+            _with_time_left(f"{100 * standing:.2f} % standing", clock)
+        )
 
-    def _padded(self, array: np.ndarray, chosen: np.ndarray, size: int):
+    def _padded(
+        self, array: np.ndarray, rows: np.ndarray, size: int
+    ) -> tf.Tensor:
         """Repeats the last example up to a full batch: few shapes."""
-        index = np.minimum(np.arange(size), len(chosen) - 1)
-        return tf.constant(array[chosen[index]])
+        return tf.constant(array[rows[padded_index(len(rows), size)]])
 
     def _bar(self, name: str, total: int) -> tqdm.tqdm:
         self._since = time.monotonic()
@@ -251,44 +346,9 @@ class Loop:
         )
 
 
-def _told(text: str, clock: time_left.TimeLeft | None) -> str:
-    """Adds what is known of the time left."""
+def _with_time_left(text: str, clock: time_left.TimeLeft | None) -> str:
+    """Adds an upper bound of the time left, where it is known."""
     seconds = clock and clock.seconds
     if not seconds:
         return text
     return f"{text}, at most {time_left.upper(seconds)} left"
-
-
-_PREDICT = weakref.WeakKeyDictionary()
-
-
-def _predict_function(classifier: Any) -> Any:
-    """Traces a classifier once, and forgets it with it."""
-    if classifier not in _PREDICT:
-        # A strong reference here would keep the classifier alive for ever.
-        reference = weakref.ref(classifier)
-        _PREDICT[classifier] = tf.function(
-            lambda x: checks.as_logits(
-                reference()(x, training=False), reference()
-            ),
-            autograph=False,
-            reduce_retracing=True,
-        )
-    return _PREDICT[classifier]
-
-
-def _checked_logits(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    if logits.ndim != 2 or labels.max() >= logits.shape[1]:
-        raise ValueError(
-            f"Labels go up to {labels.max()}, so the classifier must return "
-            f"logits (batch, {labels.max() + 1} or more). Received: logits of "
-            f"shape {logits.shape}."
-        )
-    if not np.isfinite(logits).all():
-        raise ValueError(
-            "The classifier returned NaN or infinite logits: no accuracy can "
-            "be told from them. Check its weights (did training diverge?)."
-        )
-    if bool(checks.looks_like_softmax(tf.constant(logits))):
-        raise ValueError(checks.SOFTMAX_MESSAGE)
-    return logits

@@ -1,4 +1,4 @@
-"""Measures how many examples withstand which attacks.
+"""Measures which examples withstand which attacks.
 
 report = evaluate(classifier, test, attacks=[pgd(8 / 255)])
 
@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,24 +24,33 @@ from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
 from adt_tf.evaluation import classes
 from adt_tf.evaluation.loop import Loop
-from adt_tf.evaluation.outcome import NATURAL, RIGHT, ROBUST, Report
+from adt_tf.evaluation.outcome import NATURAL, NOT_RUN, RIGHT, ROBUST, Report
+from adt_tf.evaluation.sharing import Workers
 from adt_tf.evaluation.state import State, fingerprint, probe
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How an evaluation is run; `evaluate` describes what is not said here.
+    """Settings of an evaluation.
 
     Args:
         batch_size: Number of images at once.
         seed: Seed of the attacks' noise.
         independent: Whether each attack runs on all examples that are right
             when clean.
-        keep_examples: Whether the report holds the adversarial images.
+        keep_examples: Whether the report holds the adversarial images. Then
+            every attack runs to its last step, since the strongest image is
+            kept.
         directory: Directory of the state of an interrupted evaluation.
         class_names: Name of each class.
         verbose: Whether to show progress.
-        warns: Whether a few passes look for what makes the number wrong.
+        warns: Whether a few passes check that the classifier can be measured.
+        minutes: Minutes that all attacks may take together, those of earlier
+            calls that were cut included; None for no limit. Attacks must run
+            in turn, and a report of attacks that were cut has an upper bound
+            of A_rob.
+        workers: Processes and devices that share the examples; None for this
+            process and one device.
     """
 
     batch_size: int = 128
@@ -50,6 +61,8 @@ class Settings:
     class_names: Sequence[str] | None = None
     verbose: bool = True
     warns: bool = True
+    minutes: float | None = None
+    workers: Workers | None = None
 
 
 def evaluate(
@@ -64,36 +77,40 @@ def evaluate(
     directory: str | pathlib.Path | None = None,
     class_names: Sequence[str] | None = None,
     verbose: bool = True,
+    minutes: float | None = None,
 ) -> Report:
     """Measures natural accuracy, accuracy under attack, and A_rob.
 
-    Attacks run in order, each on the examples that are still right: an
-    example counts as robust only if it withstands them all, so what has fallen
-    need not be attacked again. The classifier runs in inference mode. Each
-    batch of adversarial images is checked against the threat model before it
-    is counted. The result does not depend on `batch_size`.
+    Attacks run in order, each on the examples that are still right: an example
+    counts as robust only if it withstands all of them, so a fallen one is not
+    attacked again. Within an attack, examples leave as soon as no further step
+    can change their verdict. The classifier runs in inference mode. Each batch
+    of adversarial images is checked against the threat model before it is
+    counted. The result does not depend on `batch_size`.
 
-    About thirty passes of 32 examples look for what makes such a number wrong,
-    as `adt_tf.lint` does: no input gradient, random outputs, outputs that
-    depend on the batch, another range of the input. What they find stands
-    beside A_rob wherever the report shows it, and in `report.warnings`.
+    About thirty passes of 32 examples check that the number can be trusted, as
+    `adt_tf.lint` does: a classifier without an input gradient, with random
+    outputs, with outputs that depend on the batch, or with another range of
+    the input gives warnings beside A_rob and in `report.warnings`.
 
     Args:
         classifier: A Keras model from images in [0, 1] to logits, or any
             object that is called as `classifier(images, training=False)`.
-        dataset: (images, labels), or a data set of such in any form that
+        dataset: (images, labels), or a data set in any form that
             `adt_tf.data.as_arrays` takes.
-        attacks: An attack or several, such as `[adt_tf.attacks.pgd(8 / 255)]`.
+        attacks: One attack or several, such as `[adt_tf.attacks.pgd(8 / 255)]`.
         batch_size: Number of images at once.
         seed: Seed of the attacks' noise.
         independent: Whether each attack runs on all examples that are right
-            when clean: its own accuracy, as tables of attacks have it.
+            when clean, which gives each attack's own accuracy.
         keep_examples: Whether the report holds the adversarial images.
-        directory: Directory where an interrupted evaluation leaves what it
-            knows, and the same call goes on from; None for nowhere.
+        directory: Directory where an interrupted evaluation keeps its state,
+            so that the same call resumes it; None keeps nothing.
         class_names: Name of each class; by default those of an `ImageData`,
             or numbers.
         verbose: Whether to show progress.
+        minutes: Minutes that all attacks may take together; None for no limit.
+            With a `directory`, the same call with more minutes goes on.
     """
     settings = Settings(
         batch_size,
@@ -103,6 +120,7 @@ def evaluate(
         directory,
         class_names,
         verbose,
+        minutes=minutes,
     )
     with evaluated(classifier, dataset, attacks, settings) as report:
         return report
@@ -115,15 +133,15 @@ def evaluated(
     attacks: Attack | Sequence[Attack],
     settings: Settings,
 ) -> Iterator[Report]:
-    """Evaluates, and keeps the state until the block has ended without error.
+    """Evaluates, and keeps the state on disk until the block has succeeded.
 
-    So a report that could not be written is made again from its verdicts.
+    A report that could not be written is then built again from the verdicts.
 
     Args:
         classifier: Classifier, as in `evaluate`.
         dataset: Examples, as in `evaluate`.
-        attacks: An attack or several.
-        settings: Everything else.
+        attacks: One attack or several.
+        settings: Further settings.
 
     Yields:
         The report.
@@ -134,6 +152,7 @@ def evaluated(
     for attack in attacks:
         attack.check(classifier)
     arguments.integer_at_least(1, batch_size=settings.batch_size)
+    _check_minutes(settings)
     bounds = _bounds(attacks)
     images, labels = data.as_examples(dataset, bounds=bounds)
     class_names = settings.class_names
@@ -143,6 +162,8 @@ def evaluated(
         class_names = classes.checked_names(class_names, labels)
     checks.check_answer(classifier, images[:1])
     state = _state(classifier, images, labels, attacks, names, settings)
+    workers = settings.workers or Workers()
+    state.merge(workers)
     loop = Loop(
         classifier,
         images,
@@ -151,6 +172,8 @@ def evaluated(
         seed=settings.seed,
         batch_size=settings.batch_size,
         verbose=settings.verbose,
+        is_over=_deadline(settings, state),
+        workers=workers,
     )
     if state.resumed and not loop.agrees(bounds):
         state.reset(images)
@@ -162,18 +185,23 @@ def evaluated(
             "that gives other logits or verdicts."
         )
     loop.natural()
+    state.merge(workers)
     warnings = ()
-    if settings.warns:
+    if settings.warns and workers.index == 0:
         warnings = linting.quick_failures(
             classifier, images, labels, bounds=bounds
         )
     if warnings and settings.verbose:
         print(*(line for w in warnings for line in w.lines()), sep="\n")
+    finished = True
     for row, attack in enumerate(attacks, start=1):
         before = state.outcomes[: 1 if settings.independent else row]
-        loop.attack(row, attack, np.all(before == RIGHT, axis=0))
+        target = workers.own(np.all(before == RIGHT, axis=0))
+        finished = finished and loop.attack(row, attack, target)
+        state.merge(workers)
+        finished = not workers.merged(np.array([not finished])).any()
     yield Report(
-        dict(zip(names, state.outcomes, strict=True)),
+        dict(zip(names, _verdicts(state, attacks), strict=True)),
         {attack.name: repr(attack) for attack in attacks},
         settings.seed,
         settings.independent,
@@ -184,7 +212,40 @@ def evaluated(
         labels,
         class_names,
     )
-    state.remove()
+    # The chief has written the report, or has failed and is not met here.
+    workers.merged(np.zeros(1, bool))
+    if finished:
+        state.remove()
+
+
+def _check_minutes(settings: Settings) -> None:
+    if settings.minutes is None:
+        return
+    arguments.number_above(0, minutes=settings.minutes)
+    if settings.independent:
+        raise ValueError(
+            "Argument `minutes` needs attacks that run in turn, each on the "
+            "examples still standing: leave out `independent`. Received: "
+            f"minutes={settings.minutes}, independent=True"
+        )
+
+
+def _deadline(settings: Settings, state: State) -> Callable[[], bool]:
+    """Returns a function that says whether the minutes are over."""
+    if settings.minutes is None:
+        return lambda: False
+    seconds = 60 * settings.minutes - float(state.seconds.sum())
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def _verdicts(state: State, attacks: Sequence[Attack]) -> np.ndarray:
+    """Returns the verdicts, without those of attacks with parts left over."""
+    num_parts = np.array([1, *(attack.num_parts for attack in attacks)])
+    is_cut = (state.outcomes == RIGHT) & (
+        state.parts_done < num_parts[:, np.newaxis]
+    )
+    return np.where(is_cut, NOT_RUN, state.outcomes).astype(np.int8)
 
 
 def _state(
@@ -195,19 +256,20 @@ def _state(
     names: Sequence[str],
     settings: Settings,
 ) -> State:
-    """Returns the state of an interrupted evaluation, or an empty one."""
+    """Returns the state of an interrupted evaluation, or a new one."""
     key, logits = "", None
     if settings.directory is not None:
-        what = (
+        identity = (
             [configs.fingerprint(attack) for attack in attacks],
             settings.seed,
             settings.independent,
             settings.keep_examples,
         )
         models = [classifier, *(m for a in attacks for m in a.models)]
-        key = fingerprint(models, images, labels, what)
+        key = fingerprint(models, images, labels, identity)
         sources = [m for a in attacks for m in a.models if m not in a.networks]
         logits = probe([classifier, *sources], images)
+    _check_workers(settings, key)
     return State(
         names,
         images,
@@ -215,7 +277,30 @@ def _state(
         directory=settings.directory,
         key=key,
         probe=logits,
+        worker=settings.workers.index if settings.workers else 0,
     )
+
+
+def _check_workers(settings: Settings, key: str) -> None:
+    """Raises where processes that share an evaluation have different ones."""
+    workers = settings.workers
+    if workers is None or workers.count == 1:
+        return
+    if settings.keep_examples or settings.directory is None:
+        raise ValueError(
+            "Several processes share an evaluation through files in its "
+            "`directory`, and keep no adversarial images. Received: "
+            f"directory={settings.directory}, "
+            f"keep_examples={settings.keep_examples}"
+        )
+    number = zlib.crc32(key.encode())
+    if not np.array_equal(
+        workers.merged(np.array([number, -number])), [number, -number]
+    ):
+        raise ValueError(
+            "All workers must evaluate the same model with the same attacks "
+            "on the same examples: start them with the same command."
+        )
 
 
 def _checked_names(attacks: Sequence[Attack]) -> list[str]:
@@ -237,7 +322,7 @@ def _checked_names(attacks: Sequence[Attack]) -> list[str]:
 
 
 def _bounds(attacks: Sequence[Attack]) -> tuple[float, float]:
-    """The pixel bounds of all attacks, [0, 1] where there is none."""
+    """Returns the pixel bounds of all attacks; [0, 1] without attacks."""
     bounds = {tuple(attack.threat_model.bounds) for attack in attacks}
     if len(bounds) > 1:
         raise ValueError(

@@ -28,21 +28,21 @@ class Report:
     Attributes:
         outcomes: For "natural" and for each attack, an int8 array over the
             examples: 1 where it is classified correctly, 0 where not, -1
-            where the attack was not run because the example had fallen.
-        attacks: For each attack, its full description.
-        seed: Of the attacks' noise.
+            where the attack was not run: the example had fallen before, or
+            the time was over.
+        attacks: Full description of each attack.
+        seed: Seed of the attacks' noise.
         independent: Whether each attack ran on all examples that are right
             when clean, rather than on those still standing.
-        seconds: For "natural" and for each attack, how long it took.
-        examples: The adversarial images, if they were asked for: for each
-            example the first that is misclassified, else the last one tried.
-        digest: A hash of the clean images and labels; None of an evaluation
-            that was written without.
-        warnings: Findings of `adt_tf.linting.quick_failures` on the classifier
-            that was attacked; None of an evaluation that was made without.
-        labels: The labels of the examples; None of an evaluation that was
-            written without.
-        class_names: A name for each class, or None.
+        seconds: For "natural" and for each attack, its duration.
+        examples: Adversarial images, if `keep_examples` was set: for each
+            example the first misclassified one, else the last one tried.
+        digest: Hash of the clean images and labels; None in files of version
+            0.1.0.
+        warnings: Findings of `adt_tf.linting.quick_failures` on the classifier;
+            None if it was not asked.
+        labels: Labels of the examples; None in files of version 0.1.0.
+        class_names: Name of each class, or None.
     """
 
     outcomes: dict[str, np.ndarray]
@@ -57,18 +57,41 @@ class Report:
     class_names: tuple[str, ...] | None = None
 
     @property
+    def unfinished(self) -> dict[str, tuple[int, int]]:
+        """For each attack that was cut, the numbers of images done and due.
+
+        Where there is one, A_rob is an upper bound: further attacks can only
+        lower it.
+        """
+        natural, *attacks = self.outcomes
+        standing = self.outcomes[natural] == RIGHT
+        numbers = {}
+        for name in attacks:
+            outcome = self.outcomes[name]
+            missing = int(np.sum(standing & (outcome == NOT_RUN)))
+            if missing:
+                due = int(np.sum(standing))
+                numbers[name] = (due - missing, due)
+            if not self.independent:
+                standing &= outcome != WRONG
+        return numbers
+
+    @property
     def caveat(self) -> str:
-        """What to say beside A_rob where it must not stand alone, or ""."""
+        """Text to show beside A_rob where it must not stand alone, or ""."""
         reasons = [
             warning.brief or warning.check
             for warning in self.warnings or ()
             if warning.status == "fail"
         ]
-        return f"not to be trusted: {'; '.join(reasons)}" if reasons else ""
+        texts = [f"not to be trusted: {'; '.join(reasons)}"] if reasons else []
+        if self.unfinished:
+            texts.append("an upper bound: the time was over")
+        return "; ".join(texts)
 
     @property
     def classes(self) -> list[ClassAccuracy]:
-        """The accuracies of each class; none where labels are not known."""
+        """Accuracies of each class; empty where the labels are not known."""
         if self.labels is None:
             return []
         natural = self.outcomes[NATURAL] == RIGHT
@@ -76,47 +99,64 @@ class Report:
 
     @property
     def num_examples(self) -> int:
-        """How many examples were evaluated."""
+        """Number of examples."""
         return len(self.outcomes[NATURAL])
 
     @property
     def robust(self) -> np.ndarray:
-        """Whether each example withstands every attack."""
-        return np.all(np.stack(list(self.outcomes.values())) == RIGHT, axis=0)
+        """Whether each example withstands every attack that was run on it."""
+        return self._standing(len(self.outcomes))
 
     @property
     def accuracy(self) -> dict[str, float]:
-        """The share of examples that are right, or still standing.
+        """Share of examples that are right, or still standing.
 
-        Of an independent evaluation, the accuracy under each attack alone;
-        else the share still standing after it and those before it.
+        In an independent evaluation, the accuracy under each attack alone;
+        else the share that is still standing after it and all before it.
         """
         return {
-            name: float(np.mean(outcome == RIGHT))
-            for name, outcome in self.outcomes.items()
+            name: count / self.num_examples
+            for name, count in self._counts().items()
         }
+
+    def _counts(self) -> dict[str, int]:
+        """Returns the numbers of examples that `accuracy` counts."""
+        if self.independent:
+            return {
+                k: int(np.sum(v == RIGHT)) for k, v in self.outcomes.items()
+            }
+        return {
+            name: int(np.sum(self._standing(i)))
+            for i, name in enumerate(self.outcomes, start=1)
+        }
+
+    def _standing(self, num_rows: int) -> np.ndarray:
+        """Returns the examples that the first rows have left standing [n]."""
+        outcomes = np.stack(list(self.outcomes.values())[:num_rows])
+        return (outcomes[0] == RIGHT) & np.all(outcomes != WRONG, axis=0)
 
     @property
     def robust_accuracy(self) -> float:
-        """A_rob: the share that no attack (nor nature) gets wrong."""
+        """A_rob: share of examples that are right when clean and attacked."""
         return float(np.mean(self.robust))
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95 % Wilson intervals of all accuracies, A_rob's included."""
-        counts = {k: np.sum(v == RIGHT) for k, v in self.outcomes.items()}
-        counts[ROBUST] = np.sum(self.robust)
+        """95 % Wilson intervals of all accuracies and of A_rob."""
+        counts = self._counts()
+        counts[ROBUST] = int(np.sum(self.robust))
         return {
             name: wilson_interval(count, self.num_examples)
             for name, count in counts.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold; `from_dict` reads it back."""
+        """Returns plain data for JSON; `from_dict` reads it."""
         return {
             "num_examples": self.num_examples,
             "accuracy": self.accuracy,
             "A_rob": self.robust_accuracy,
+            "unfinished": {k: list(v) for k, v in self.unfinished.items()},
             "intervals": {k: list(v) for k, v in self.intervals.items()},
             "independent": self.independent,
             "attacks": self.attacks,
@@ -139,7 +179,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Report:
-        """Reads what `to_dict` wrote."""
+        """Returns the report that `to_dict` has written."""
         numbers = {letter: value for value, letter in _LETTERS.items()}
         try:
             report = cls(
@@ -167,7 +207,7 @@ class Report:
             ) from error
 
     def to_csv(self) -> str:
-        """The outcome matrix: a row an example, 1 right, 0 wrong, - not run."""
+        """Returns a row for each example: 1 right, 0 wrong, - not run."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["example", *self.outcomes, ROBUST])
@@ -177,7 +217,7 @@ class Report:
         return text.getvalue()
 
     def to_markdown(self) -> str:
-        """A table with intervals, and what each name means."""
+        """Returns a table with intervals and descriptions of the attacks."""
         return tables.markdown(self)
 
     def __str__(self) -> str:
@@ -185,7 +225,7 @@ class Report:
 
 
 def _details(values: dict[str, Any]) -> dict[str, Any]:
-    """What version 0.1.0 did not write."""
+    """Returns the fields that version 0.1.0 did not write."""
     warnings, labels = values.get("warnings"), values.get("labels")
     if warnings is not None:
         warnings = tuple(
@@ -207,16 +247,17 @@ def compare(first: Report, second: Report) -> dict[str, PairedTest]:
     """Tests two classifiers against each other, example by example.
 
     Args:
-        first: Of one classifier.
-        second: Of another, under the same attacks on the same examples.
+        first: Report of one classifier.
+        second: Report of another one, under the same attacks on the same
+            examples.
 
     Returns:
-        The McNemar test of the natural verdicts, of each attack's where both
-        evaluations are independent, and of A_rob.
+        The McNemar tests of the natural verdicts, of each attack's verdicts if
+        both evaluations are independent, and of A_rob.
     """
     # Evaluations of earlier versions have no digest.
-    known = None not in (first.digest, second.digest)
-    if known and first.digest != second.digest:
+    have_digests = None not in (first.digest, second.digest)
+    if have_digests and first.digest != second.digest:
         raise ValueError(
             "Two evaluations can be compared only if the examples are the "
             "same, and these were made of other images or labels; evaluate "

@@ -1,4 +1,4 @@
-"""Probabilistic robustness: how likely is it that a sample fools?
+"""Probabilistic robustness: the probability that a sample fools.
 
 report.share("uniform", 0.01)       # PR(0.01) under uniform noise
 report.interval("uniform", 0.01)    # with its bounds
@@ -20,14 +20,14 @@ from adt_tf.markdown import escape
 
 #: Thresholds of the failure probability, rho.
 THRESHOLDS = (0.001, 0.01, 0.05, 0.1)
-#: What is true of PR(rho) with this probability, over images.
+# Confidence of the interval of PR(rho), over images.
 _OVER_IMAGES = 0.95
 
 
 def looks(max_samples: int) -> list[int]:
     """Returns the numbers of samples after which an image may be decided.
 
-    They are few, so that looking often costs little confidence.
+    They are few, since each further look widens the bounds.
 
     Example:
 
@@ -56,14 +56,14 @@ class ProbabilisticReport:
     attack, fools the example.
 
     Attributes:
-        report: The verdicts, on attacks and on distributions: an example that
-            any sample fools has fallen.
-        failures: For each distribution, the number of samples of each example
-            that fool.
-        samples: For each distribution, the number of samples of each example;
-            0 where it is wrong when clean.
-        thresholds: The values of rho.
-        max_samples: Number of samples after which an example is given up.
+        report: Verdicts under attacks and distributions: an example that any
+            sample fools has fallen.
+        failures: For each distribution, each example's number of samples that
+            fool the classifier.
+        samples: For each distribution, each example's number of samples; 0
+            where it is wrong when clean.
+        thresholds: Values of rho.
+        max_samples: Largest number of samples of an example.
         confidence: Confidence of the bounds of one example.
     """
 
@@ -76,7 +76,7 @@ class ProbabilisticReport:
 
     @property
     def examples(self) -> np.ndarray | None:
-        """The adversarial images of the attacks, if they were kept."""
+        """Adversarial images of the attacks, if they were kept."""
         return self.report.examples
 
     def rates(self, name: str) -> np.ndarray:
@@ -95,11 +95,11 @@ class ProbabilisticReport:
         )
 
     def decisions(self, name: str, threshold: float) -> np.ndarray:
-        """Says of each example whether it fails with at most a probability.
+        """Compares each example's failure probability with a threshold.
 
         Returns:
-            1 where it does, 0 where it fails more often, -1 where the samples
-            do not tell.
+            1 where it is at most the threshold, 0 where it is above, -1 where
+            the samples do not decide.
         """
         low, high = self.bounds(name)
         return np.where(high <= threshold, 1, np.where(low > threshold, 0, -1))
@@ -107,7 +107,7 @@ class ProbabilisticReport:
     def share(self, name: str, threshold: float) -> float:
         """Returns PR(rho): the share of examples whose rate is at most rho.
 
-        At 0 it is A_rob, whatever the distribution.
+        PR(0) is A_rob, whatever the distribution.
         """
         if threshold == 0:
             return self.report.robust_accuracy
@@ -126,8 +126,8 @@ class ProbabilisticReport:
 
             lower(k; n) - a   and   upper(k + u; n) + a,
 
-        Clopper and Pearson's bounds of k decided for it, of u undecided, and
-        of n examples.
+        Clopper and Pearson's bounds for k of n examples decided as at most
+        rho, and u of them undecided.
         """
         if threshold == 0:
             return self.report.intervals["A_rob"]
@@ -140,7 +140,7 @@ class ProbabilisticReport:
         return float(max(0.0, low - slack)), float(min(1.0, high + slack))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold; `from_dict` reads it back."""
+        """Returns plain data for JSON; `from_dict` reads it."""
         names = list(self.failures)
         curves = {
             name: [
@@ -168,7 +168,7 @@ class ProbabilisticReport:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ProbabilisticReport:
-        """Reads what `to_dict` wrote.
+        """Returns the report that `to_dict` has written.
 
         Raises `ValueError` where the counts contradict each other or the
         verdicts.
@@ -207,7 +207,7 @@ class ProbabilisticReport:
         )
 
     def to_csv(self) -> str:
-        """The verdicts, a row an example, then failures / samples of each."""
+        """Returns a row of verdicts for each example, with failures/samples."""
         lines = self.report.to_csv().splitlines()
         names = list(self.failures)
         header = [f"failures of {name}".replace(",", "") for name in names]
@@ -220,7 +220,7 @@ class ProbabilisticReport:
         return "\n".join(rows) + "\n"
 
     def to_markdown(self) -> str:
-        """The table of verdicts, and one of PR(rho)."""
+        """Returns the table of PR(rho) and that of the verdicts."""
         heads = [f"PR({rho:g}) (%)" for rho in self.thresholds]
         lines = [
             f"| distribution | {' | '.join(heads)} | mean failure (%) |",
@@ -268,7 +268,7 @@ def failure_bounds(
     max_samples: int,
     confidence: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns bounds that hold at all looks at once; 1 and 1 of no samples."""
+    """Returns bounds that hold at all looks at once; 1, 1 without samples."""
     error = (1 - confidence) / len(looks(max_samples))
     low, high = clopper_pearson(failures, np.maximum(samples, 1), 1 - error)
     return np.where(samples > 0, low, 1.0), np.where(samples > 0, high, 1.0)
@@ -280,7 +280,7 @@ def is_decided(
     thresholds: tuple[float, ...],
     **settings: Any,
 ) -> np.ndarray:
-    """Says which examples the samples decide at all thresholds."""
+    """Returns the examples that the samples decide at all thresholds."""
     low, high = failure_bounds(failures, samples, **settings)
     decided = [(high <= rho) | (low > rho) for rho in thresholds]
     return np.all(decided, axis=0)

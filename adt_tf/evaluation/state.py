@@ -1,9 +1,9 @@
-"""What is known of an evaluation while it runs, on disk if asked.
+"""The verdicts of an evaluation while it runs, on disk if asked.
 
-An interrupted evaluation goes on where it stopped: the file is named after a
-fingerprint of the weights, the examples and the attacks. Weights alone do not
-say what a model does with them, so the file also holds the logits of a few
-images, and belongs to the models that give the same.
+An interrupted evaluation is resumed: its file is named after a fingerprint of
+the weights, the examples and the attacks. Equal weights may belong to different
+functions, so the file also holds the logits of a few images, which the models
+must repeat.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import array_files, checks
+from adt_tf.attacks.results import Progress
+from adt_tf.evaluation.sharing import Workers
 
 _SAVE_EVERY = 5.0  # seconds
 _PROBED = 8  # images
+# Above twice the number of parts of any attack.
+_FALLEN = 1 << 20
 
 
 class State:
@@ -28,16 +32,18 @@ class State:
 
     Args:
         names: "natural", then the attacks' names.
-        images: The examples; kept as adversarial ones if `keep_examples`.
+        images: Clean images, the start of the adversarial ones.
         keep_examples: Whether to keep adversarial images.
-        directory: Where to save; None keeps it in memory alone.
-        key: The fingerprint of the evaluation.
-        probe: Logits of the models that take part, from `probe`; what was
-            saved with others is not gone on with.
+        directory: Directory of the files; None keeps everything in memory.
+        key: Fingerprint of the evaluation.
+        probe: Logits of the models, from `probe`. A file with other logits is
+            not used.
+        worker: Number of this process; each has a file of its own, and reads
+            those of the others at its start.
 
     Attributes:
-        resumed: Whether what was saved is gone on with.
-        refused: Whether it was not, since its logits are others.
+        resumed: Whether verdicts were read from a file.
+        refused: Whether a file was not used because of its logits.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class State:
         directory: str | pathlib.Path | None,
         key: str,
         probe: np.ndarray | None = None,
+        worker: int = 0,
     ):
         shape = (len(names), len(images))
         self.outcomes = np.full(shape, -1, np.int8)
@@ -59,10 +66,25 @@ class State:
         self.path = None
         self.resumed = self.refused = False
         self._saved_at = self._batch_saved_at = time.monotonic()
+        self._is_chief = worker == 0
         if directory is not None:
-            name = f"unfinished-evaluation-{key[:16]}.npz"
-            self.path = pathlib.Path(directory) / name
-            self._load()
+            stem = f"unfinished-evaluation-{key[:16]}"
+            name = f"{stem}.worker-{worker}" if worker else stem
+            self.path = pathlib.Path(directory) / f"{name}.npz"
+            self._others = f"{stem}.worker-*.npz"
+            self._load(self.path)
+            for path in self._paths_of_others():
+                self._load(path)
+
+    def _paths_of_others(self) -> list[pathlib.Path]:
+        """Returns the files of other workers, batches left out."""
+        chief = self.path.with_name(self._others.partition(".")[0] + ".npz")
+        paths = [chief, *sorted(self.path.parent.glob(self._others))]
+        return [
+            path
+            for path in paths
+            if path != self.path and not path.name.endswith(".batch.npz")
+        ]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -73,27 +95,48 @@ class State:
             "probe": self.probe,
         }
 
-    def _load(self) -> None:
-        # What it must hold, and the headers of its parts.
+    def _load(self, path: pathlib.Path) -> None:
+        """Adds the verdicts of a file, if it belongs to this evaluation."""
+        # The expected arrays, and the headers of the file's parts.
         size = sum(array.nbytes for array in self._arrays().values())
-        found = array_files.read_arrays(self.path, largest=size + (1 << 20))
-        if found is None or found.keys() != self._arrays().keys():
-            return  # it is worked out again and written anew
-        if not agree(found["probe"], self.probe):
-            self.refused = True
+        saved = array_files.read_arrays(path, largest=size + (1 << 20))
+        if saved is None or saved.keys() != self._arrays().keys():
+            return
+        if not agree(saved["probe"], self.probe):
+            self.refused = not self.resumed
         elif all(
-            (found[k].shape, found[k].dtype) == (v.shape, v.dtype)
+            (saved[k].shape, saved[k].dtype) == (v.shape, v.dtype)
             for k, v in self._arrays().items()
-        ) and _is_consistent(found):
-            for name, array in found.items():
-                setattr(self, name, array)
-            self.resumed = True
+        ) and _is_consistent(saved):
+            if path == self.path:
+                self.seconds = saved["seconds"]
+                self.examples = saved["examples"]
+            codes = _codes(saved["outcomes"], saved["parts_done"])
+            self._set(np.maximum(codes, _codes(self.outcomes, self.parts_done)))
+            self.resumed, self.refused = True, False
 
-    def reset(self, images: np.ndarray) -> None:
-        """Forgets what was saved, so that everything is worked out again.
+    def merge(self, workers: Workers) -> None:
+        """Takes over the verdicts of all workers.
 
         Args:
-            images: The examples.
+            workers: Processes that share the evaluation.
+        """
+        self._set(workers.merged(_codes(self.outcomes, self.parts_done)))
+        milliseconds = (1000 * self.seconds).astype(np.int64)
+        self.seconds = np.maximum(
+            self.seconds, workers.merged(milliseconds) / 1000
+        )
+
+    def _set(self, codes: np.ndarray) -> None:
+        is_right = np.where(codes & 1, 1, -1)
+        self.outcomes[:] = np.where(codes >= _FALLEN, 0, is_right)
+        self.parts_done[:] = codes % _FALLEN >> 1
+
+    def reset(self, images: np.ndarray) -> None:
+        """Discards all verdicts.
+
+        Args:
+            images: Clean images.
         """
         if self.examples.size:
             self.examples = np.array(images[:])
@@ -103,7 +146,7 @@ class State:
         self.resumed, self.refused = False, True
 
     def save(self, *, now: bool = False) -> None:
-        """Writes at most every few seconds, beside and then renamed."""
+        """Writes the file atomically, at most every few seconds."""
         if self.path is None:
             return
         if not now and time.monotonic() - self._saved_at < _SAVE_EVERY:
@@ -113,66 +156,114 @@ class State:
 
     @property
     def _batch_path(self) -> pathlib.Path:
-        """The file of the batch that is being attacked."""
+        """Path of the progress of the batch under attack."""
         return self.path.with_suffix(".batch.npz")
 
-    def save_batch(self, key: np.ndarray, progress: Any) -> None:
-        """Saves how far the attack on one batch is, at most every few seconds.
+    @property
+    def batch_is_due(self) -> bool:
+        """Whether `save_batch` was last called a few seconds ago."""
+        since = time.monotonic() - self._batch_saved_at
+        return self.path is not None and since >= _SAVE_EVERY
+
+    def save_batch(
+        self, place: tuple[int, int], rows: np.ndarray, progress: Progress
+    ) -> None:
+        """Saves the progress of the attack on one batch.
 
         Args:
-            key: Numbers that tell the batch and the attack from others.
-            progress: A nest of tensors.
+            place: Row of the attack, and its part.
+            rows: Indices of the examples.
+            progress: Progress of these examples, in this order.
         """
         if self.path is None:
             return
-        if time.monotonic() - self._batch_saved_at < _SAVE_EVERY:
-            return
         leaves = enumerate(tf.nest.flatten(progress))
         arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in leaves}
-        array_files.write_arrays(self._batch_path, {"key": key, **arrays})
+        keys = {"place": np.array(place), "rows": np.array(rows)}
+        array_files.write_arrays(self._batch_path, {**keys, **arrays})
         self._batch_saved_at = time.monotonic()
 
-    def load_batch(self, key: np.ndarray, start: Any) -> Any:
-        """Returns how far the attack on a batch was, or its start.
+    def batch_rows(self, place: tuple[int, int]) -> np.ndarray:
+        """Returns the examples of the batch saved for one part of an attack.
 
         Args:
-            key: As in `save_batch`.
-            start: The nest of tensors to return where nothing was saved.
+            place: Row of the attack, and its part.
         """
+        saved = self._saved_batch(place)
+        return np.zeros(0, int) if saved is None else saved["rows"]
+
+    def load_batch(
+        self, place: tuple[int, int], rows: np.ndarray, start: Progress
+    ) -> Progress | None:
+        """Returns the saved progress of some examples, or None.
+
+        Args:
+            place: Row of the attack, and its part.
+            rows: Indices of the examples; the batch may hold more.
+            start: Progress of the same attack on the same examples, which the
+                saved one must match in structure, shapes and types.
+        """
+        saved = self._saved_batch(place)
+        if saved is None or not np.isin(rows, saved["rows"]).all():
+            return None
+        index = {int(row): i for i, row in enumerate(saved["rows"])}
+        places = [index[int(row)] for row in rows]
+        size = len(saved["rows"])
+        leaves = []
+        for i, leaf in enumerate(tf.nest.flatten(start)):
+            array = saved.get(f"leaf{i}", np.zeros(0))
+            if array.ndim:
+                array = array[places] if len(array) == size else array[:0]
+            shape, dtype = tuple(leaf.shape), leaf.dtype.as_numpy_dtype
+            if (array.shape, array.dtype) != (shape, dtype):
+                return None
+            leaves.append(tf.constant(array))
+        if len(saved) != len(leaves) + 2:
+            return None
+        return tf.nest.pack_sequence_as(start, leaves)
+
+    def _saved_batch(self, place: tuple[int, int]) -> Any:
+        """Returns the arrays saved for one part of an attack, or None."""
         if self.path is None or not self.resumed:
-            return start
+            return None
         saved = array_files.read_arrays(self._batch_path)
-        leaves = tf.nest.flatten(start)
-        names = [f"leaf{i}" for i in range(len(leaves))]
-        if saved is None or saved.keys() != {"key", *names}:
-            return start
-        fits = np.array_equal(saved["key"], key) and all(
-            (saved[name].shape, saved[name].dtype)
-            == (tuple(leaf.shape), leaf.dtype.as_numpy_dtype)
-            for name, leaf in zip(names, leaves, strict=True)
-        )
-        if not fits:
-            return start
-        return tf.nest.pack_sequence_as(
-            start, [tf.constant(saved[name]) for name in names]
-        )
+        if saved is None or not {"place", "rows"} <= saved.keys():
+            return None
+        rows = saved["rows"]
+        is_index = rows.ndim == 1 and np.issubdtype(rows.dtype, np.integer)
+        if not is_index or not np.array_equal(saved["place"], place):
+            return None
+        return saved
 
     def remove(self) -> None:
-        """The evaluation is finished."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-            self._batch_path.unlink(missing_ok=True)
+        """Removes the files of a finished evaluation."""
+        if self.path is None:
+            return
+        self.path.unlink(missing_ok=True)
+        self._batch_path.unlink(missing_ok=True)
+        if self._is_chief:
+            for path in self.path.parent.glob(self._others):
+                path.unlink(missing_ok=True)
+
+
+def _codes(outcomes: np.ndarray, parts_done: np.ndarray) -> np.ndarray:
+    """Returns numbers of which the larger one is the later verdict.
+
+    A wrong answer is final; else the verdict after more parts counts.
+    """
+    codes = 2 * parts_done.astype(np.int64) + (outcomes == 1)
+    return codes + _FALLEN * (outcomes == 0)
 
 
 def _is_consistent(arrays: dict[str, np.ndarray]) -> bool:
-    """Whether saved arrays could have come from an evaluation."""
+    """Returns whether saved arrays contradict themselves nowhere."""
     outcomes, parts_done = arrays["outcomes"], arrays["parts_done"]
     seconds, examples = arrays["seconds"], arrays["examples"]
     return bool(
         np.isin(outcomes, (-1, 0, 1)).all()
         and np.array_equal(parts_done > 0, outcomes >= 0)
         and (parts_done >= 0).all()
-        # Only what is right when clean is attacked.
+        # Only examples that are right when clean are attacked.
         and (outcomes[1:, outcomes[0] != 1] == -1).all()
         and np.isfinite(seconds).all()
         and (seconds >= 0).all()
@@ -186,20 +277,28 @@ def fingerprint(
     labels: np.ndarray,
     settings: Any,
 ) -> str:
-    """A hash of the weights, the examples and the settings.
+    """Returns a hash of the weights, the examples and the settings.
 
-    What a model does with its weights is told by `probe`.
+    Args:
+        models: Models whose weights count; `probe` says what they compute.
+        images: Images of the examples.
+        labels: Labels of the examples.
+        settings: Further values, by their `repr`.
     """
     weights = [v for model in models for v in getattr(model, "variables", ())]
-    found = checks.digest(images, labels, *weights)
-    return hashlib.sha256(repr((settings, found)).encode()).hexdigest()
+    digest = checks.digest(images, labels, *weights)
+    return hashlib.sha256(repr((settings, digest)).encode()).hexdigest()
 
 
 def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
-    """The logits of the first images under each classifier, in one row.
+    """Returns the logits of the first images under each classifier, joined.
 
-    Equal weights may stand under another head or in another precision, and a
-    function has none that can be seen: what they answer tells them apart.
+    They tell apart models with equal weights but another head or precision, and
+    functions, which show no weights.
+
+    Args:
+        classifiers: Functions from images to logits.
+        images: Images of the examples.
     """
     first = tf.constant(images[:_PROBED])
     answers = [
@@ -212,9 +311,9 @@ def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
 
 
 def agree(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether logits are the same, but for the rounding of float32.
+    """Returns whether logits are equal up to the rounding of float32.
 
-    That of float16 is above the tolerance.
+    The rounding of float16 is above the tolerance.
     """
     scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
     return one.shape == other.shape and np.allclose(

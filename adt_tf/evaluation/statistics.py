@@ -1,4 +1,4 @@
-"""How far a measured accuracy can be trusted."""
+"""Intervals of shares, and a test of two classifiers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import stats
 def wilson_interval(
     successes: int, total: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Wilson's interval for a share, sound also near 0 and 1.
+    """Returns Wilson's interval for a share, which holds near 0 and 1 too.
 
     Example:
 
@@ -29,7 +29,7 @@ def clopper_pearson(
     total: int | np.ndarray,
     confidence: float = 0.95,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper and Pearson's interval for shares, which is never too narrow.
+    """Returns Clopper and Pearson's interval, which is never too narrow.
 
     Reference: Clopper and Pearson, The Use of Confidence or Fiducial Limits
     Illustrated in the Case of the Binomial, 1934.
@@ -54,14 +54,14 @@ def clopper_pearson(
 
 @dataclasses.dataclass(frozen=True)
 class PairedTest:
-    """Two classifiers on the same examples, compared pair by pair.
+    """Comparison of two classifiers on the same examples.
 
     Attributes:
-        num_examples: How many there are.
-        first_only: How many only the first gets right.
-        second_only: How many only the second gets right.
-        difference: Accuracy of the first minus that of the second.
-        p_value: Of the exact two-sided McNemar test.
+        num_examples: Number of examples.
+        first_only: Number of examples that only the first gets right.
+        second_only: Number of examples that only the second gets right.
+        difference: Accuracy of the first minus accuracy of the second.
+        p_value: p-value of the exact two-sided McNemar test.
     """
 
     num_examples: int
@@ -72,10 +72,14 @@ class PairedTest:
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> PairedTest:
-    """The exact McNemar test of two boolean arrays over the same examples.
+    """Returns the exact McNemar test of two arrays of verdicts.
 
-    Where both classifiers are equally good, an example on which they differ
-    falls either way with probability 1/2.
+    If both classifiers are equally good, each of them is right on an example
+    on which they differ with probability 1/2.
+
+    Args:
+        first: Whether the first classifier is right on each example [n].
+        second: Whether the second classifier is right on each example [n].
 
     Reference: McNemar, Note on the sampling error of the difference between
     correlated proportions, 1947.

@@ -1,4 +1,4 @@
-"""The outcome of an evaluation as text: for terminals, and as Markdown."""
+"""Writes a report as text for terminals, and as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def text(report: Report) -> str:
-    """Returns a table, what speaks against its numbers, and the attacks."""
+    """Returns a table, the warnings, and the attacks' descriptions."""
     accuracy = {**report.accuracy, ROBUST: report.robust_accuracy}
     width = max(len(name) for name in accuracy)
     rows = []
@@ -20,7 +20,7 @@ def text(report: Report) -> str:
         low, high = report.intervals[name]
         rows.append(
             f"{name:<{width}}  {100 * value:6.2f} %   "
-            f"[{100 * low:5.1f}, {100 * high:5.1f}]"
+            f"[{100 * low:5.1f}, {100 * high:5.1f}]{_cut(report, name)}"
         )
     rule = "-" * max(map(len, rows))
     robust = rows.pop()
@@ -47,8 +47,16 @@ def text(report: Report) -> str:
     )
 
 
+def _cut(report: Report, name: str) -> str:
+    """Returns on how many images an attack was run, where it was cut."""
+    if name not in report.unfinished:
+        return ""
+    done, due = report.unfinished[name]
+    return f"  cut: {done} of {due} images" if done else "  not run"
+
+
 def markdown(report: Report) -> str:
-    """Returns a table with intervals, and what each name means."""
+    """Returns a table with intervals and descriptions of the attacks."""
     accuracy = {**report.accuracy, ROBUST: report.robust_accuracy}
     meaning = "accuracy" if report.independent else "still standing"
     lines = [
@@ -60,7 +68,7 @@ def markdown(report: Report) -> str:
         seconds = report.seconds.get(name)
         caveat = report.caveat if name == ROBUST else ""
         lines.append(
-            f"| {escape(name)} | {100 * value:.2f}"
+            f"| {escape(name)}{_cut(report, name)} | {100 * value:.2f}"
             f"{f' ({escape(caveat)})' if caveat else ''} | "
             f"{100 * low:.1f} to {100 * high:.1f} | "
             f"{'' if seconds is None else f'{seconds:.0f}'} |"

@@ -7,9 +7,9 @@
     clock.ended()
     clock.seconds
 
-It takes each batch to need all its steps, as slow as the slowest seen. What
-falls ends some batches early and spares others, so less is usual. The first
-batch of a size is traced, which the others are spared.
+Each batch is assumed to take all its steps at the pace of the slowest one.
+Examples that fall end some batches early and make others smaller, so attacks
+usually end sooner. Only the first batch of each size is traced.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class TimeLeft:
 
     def __init__(self, length: int):
         self._length = length
-        # Seconds of the slowest step and of the most that a batch takes beside
-        # its steps; where a size is new, of the first step with its tracing.
+        # Seconds of the slowest step, and the most seconds that a batch takes
+        # beside its steps. `_new_*` are those of sizes that were traced.
         self._step = self._new_step = 0.0
         self._beside = self._new_beside = 0.0
         self._sizes: set[int] = set()
@@ -43,24 +43,24 @@ class TimeLeft:
         """Begins a batch.
 
         Args:
-            size: Number of its examples, with those that fill it up.
-            to_come: Sizes of the batches to come if nothing falls.
+            size: Number of its examples, padding included.
+            to_come: Sizes of the further batches if no example falls.
         """
         self._is_new, self._is_first = size not in self._sizes, True
         self._sizes.add(size)
         self._to_come, self._steps_left = to_come, self._length
 
     def begun(self) -> None:
-        """Notes that the batch is before its first step."""
+        """Starts the time of the first step."""
         self._before = self._lap()
 
     def stepped(self, num_steps: int, left: int) -> float:
-        """Notes steps of the batch; returns the seconds that they took.
+        """Ends the time of some steps and returns their seconds.
 
         Args:
-            num_steps: Number of steps taken; 0 where the batch ended among
-                them, and it is not known when.
-            left: Number of steps left of the batch.
+            num_steps: Number of steps taken; 0 if the batch ended early, after
+                an unknown number.
+            left: Number of steps that the batch has left.
         """
         seconds = self._lap()
         self._steps_left = left
@@ -72,7 +72,7 @@ class TimeLeft:
         return seconds
 
     def ended(self) -> None:
-        """Notes that the batch is at its end."""
+        """Ends the time of the batch."""
         beside = self._before + self._lap()
         self._steps_left = 0
         if self._is_new:
@@ -82,10 +82,10 @@ class TimeLeft:
 
     @property
     def seconds(self) -> float | None:
-        """The time left, or None where too little has been seen.
+        """Upper estimate of the time left; None before it can be estimated.
 
-        A step with its tracing says much too little of the others to go by it
-        before the batch has ended.
+        A step with its tracing is much slower than the others, so it is not
+        used before the batch has ended.
         """
         step = self._step
         if not step and not self._steps_left:
@@ -109,7 +109,7 @@ class TimeLeft:
 
 
 def upper(seconds: float) -> str:
-    """Writes a time, rounded up.
+    """Returns a time as text, rounded up.
 
     >>> upper(3.2), upper(61), upper(7300)
     ('4 s', '2 min', '2.1 h')

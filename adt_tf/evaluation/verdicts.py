@@ -1,4 +1,4 @@
-"""How verdicts on examples are written down."""
+"""Names and numbers of verdicts."""
 
 NATURAL = "natural"
 ROBUST = "A_rob"

@@ -176,10 +176,19 @@ def assess(
         )
     else:
         block = evaluation.evaluated(classifier, test, chosen, settings)
+    is_chief = settings.workers is None or settings.workers.index == 0
     with block as report:
-        print(report)
-        evaluation_files.write(output, report, test, details)
+        if is_chief:
+            print(report)
+            evaluation_files.write(output, report, test, details)
+    if not is_chief:
+        return report
     print(f"Written to {output}, and as .csv and .md beside it")
+    if getattr(report, "unfinished", None):
+        print(
+            f"The {settings.minutes:g} minutes are over; the same command with "
+            "more --minutes goes on."
+        )
     return report
 
 

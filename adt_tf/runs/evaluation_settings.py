@@ -30,6 +30,7 @@ def describe(
     source: str | None = None,
     distributions: Sequence[str] | None = None,
     max_samples: int | None = None,
+    minutes: float | None = None,
 ) -> dict[str, Any]:
     """Returns the settings of an evaluation.
 
@@ -48,6 +49,7 @@ def describe(
         distributions: Names of the attacks that are sampled, or None.
         max_samples: Largest number of samples of an image; ignored without
             distributions.
+        minutes: Minutes after which attacks were cut; None for no limit.
 
     Example:
 
@@ -63,6 +65,8 @@ def describe(
     more = {}
     if sampled:
         more = {"distributions": sampled, "max_samples": max_samples}
+    if minutes is not None:
+        more["minutes"] = minutes
     return {
         **more,
         "attack_names": names,

@@ -19,13 +19,14 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from adt_tf.checks import arguments
+from adt_tf.evaluation.sharing import Workers
 
 STRATEGIES = ("none", "mirrored", "multiworker")
 _EXAMPLE = (
@@ -175,6 +176,94 @@ def _gather(strategy: tf.distribute.Strategy) -> Any:
         return strategy.gather(strategy.run(tf.identity, (own,)), axis=0)
 
     return gather
+
+
+def placed(strategy: tf.distribute.Strategy) -> Any:
+    """Returns the block in which a model gets a copy on each local device."""
+    if is_multiworker(strategy):
+        local = tf.config.list_logical_devices("GPU")
+        if len(local) < 2:
+            return contextlib.nullcontext()
+    return strategy.scope()
+
+
+class Shared(Workers):
+    """The workers and replicas of a strategy, which share an evaluation.
+
+    Each worker attacks its own examples. On its devices, if it has several,
+    it attacks each batch in equal parts.
+
+    Args:
+        strategy: The strategy.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.strategy = strategy
+        if is_multiworker(strategy):
+            resolver = strategy.cluster_resolver
+            cluster = resolver.cluster_spec()
+            numbers = [cluster.num_tasks(job) for job in sorted(cluster.jobs)]
+            self.count = sum(numbers)
+            # "chief" comes before "worker".
+            is_second = resolver.task_type != sorted(cluster.jobs)[0]
+            self.index = resolver.task_id + is_second * numbers[0]
+
+    def merged(self, values: np.ndarray) -> np.ndarray:
+        """Returns the largest of all workers' values, place by place."""
+        if self.count == 1:
+            return values
+        flat = np.ravel(values).astype(np.int64).tolist()
+        rows = np.reshape(_gathered(self.strategy, flat), [-1, len(flat)])
+        return rows.max(axis=0).reshape(values.shape)
+
+    def spread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that gives each local device its part."""
+        replicas = self.strategy.num_replicas_in_sync // self.count
+        if replicas == 1:
+            return function
+
+        def run(x: tf.Tensor, *arguments: Any) -> Any:
+            size = x.shape[0]
+            if size % replicas:
+                return function(x, *arguments)
+            values = self.strategy.experimental_distribute_values_from_function(
+                lambda context: _part(
+                    (x, *arguments),
+                    size // replicas,
+                    context.replica_id_in_sync_group % replicas,
+                )
+            )
+            results = self.strategy.run(function, args=values)
+            return tf.nest.map_structure(
+                lambda value: _joined(
+                    self.strategy.experimental_local_results(value)
+                ),
+                results,
+            )
+
+        return run
+
+
+def _part(arguments: Any, length: int, index: int) -> Any:
+    """Returns a replica's part of (x, y, seed, part, ...)."""
+    x, y, seed, part, *rest = arguments
+
+    def cut(t: tf.Tensor) -> tf.Tensor:
+        return t[index * length : (index + 1) * length] if t.shape.rank else t
+
+    x, y, rest = tf.nest.map_structure(cut, (x, y, tuple(rest)))
+    return (x, y, seed, part, *rest)
+
+
+def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Joins the results of all replicas.
+
+    A scalar is the number of steps: a replica whose examples are all decided
+    is at its end, and further steps leave it as it is.
+    """
+    if parts[0].shape.rank:
+        return tf.concat(parts, axis=0)
+    return tf.reduce_min(tf.stack(parts))
 
 
 def split(

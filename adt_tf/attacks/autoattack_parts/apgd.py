@@ -23,6 +23,7 @@ from adt_tf.attacks.autoattack_parts.targets import likeliest_wrong
 from adt_tf.attacks.base import PointAttack
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Problem,
     Progress,
     Strongest,
@@ -145,6 +146,11 @@ class APGD(PointAttack):
     def finish(self, problem: Problem, progress: Progress) -> AdversarialBatch:
         """Returns the strongest image met; the clean one was the first."""
         return self._point(progress)
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen: the strongest image counts."""
+        fallen = progress.best.wrong
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _start(self, problem: Problem) -> Progress:
         classifier, x, y, seed, part, _ = problem

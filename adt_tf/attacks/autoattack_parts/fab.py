@@ -21,6 +21,7 @@ from adt_tf.attacks.autoattack_parts.targets import likeliest_wrong
 from adt_tf.attacks.base import PointAttack
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Problem,
     Progress,
     Strongest,
@@ -221,6 +222,14 @@ class FAB(PointAttack):
         seen = judged(problem.classifier, closest, problem.y)
         best = progress.best.updated(seen)
         return self._point(progress._replace(best=best))
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples whose closest wrong point is in the ball.
+
+        A later step replaces that point only by a closer wrong one.
+        """
+        fallen = progress.state.distance <= self.threat_model.epsilon
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _moved(
         self,

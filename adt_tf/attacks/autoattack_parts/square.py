@@ -19,6 +19,7 @@ from adt_tf import checks, objectives, seeds, threat_models
 from adt_tf.attacks.base import PointAttack
 from adt_tf.attacks.results import (
     AdversarialBatch,
+    Decided,
     Problem,
     Progress,
     Strongest,
@@ -143,6 +144,11 @@ class Square(PointAttack):
         seen = judged(problem.classifier, progress.state.x_adv, problem.y)
         best = progress.best.updated(seen)
         return self._point(progress._replace(best=best))
+
+    def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
+        """Returns the examples that have fallen: they take no proposal."""
+        fallen = progress.state.wrong
+        return Decided(fallen, tf.zeros_like(fallen))
 
     def _start(self, problem: Problem) -> Strongest:
         classifier, x, y, seed, *_ = problem
