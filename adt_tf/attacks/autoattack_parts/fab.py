@@ -162,12 +162,13 @@ class FAB(PointAttack):
                 logit.
             jit_compile: Whether XLA compiles the steps.
         """
-        x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
         walk = self._walk(Problem(classifier, x, y, None, part, jit_compile))
         return tf.stop_gradient(walk.closest), tf.stop_gradient(walk.distance)
 
     def _walk(self, problem: Problem) -> _Walk:
         """Takes all steps."""
+        x, y = map(tf.convert_to_tensor, (problem.x, problem.y))
+        problem = problem._replace(x=x, y=y)
         progress = self.begin(problem)
         return self.advance(problem, progress, self.length).state
 
