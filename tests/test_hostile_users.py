@@ -176,7 +176,7 @@ def test_a_report_overwrites_no_file_of_the_user(name, tmp_path):
     output = tmp_path / "output"
     output.mkdir()
     (output / name).write_text("<!doctype html>\nmine")
-    with pytest.raises(ValueError, match=f"{name} is there and belongs to no"):
+    with pytest.raises(ValueError, match=f"{name} exists and was not"):
         reports.write([folder], output)
     assert [path.name for path in output.iterdir()] == [name]
     assert (output / name).read_text().endswith("mine")
