@@ -124,7 +124,10 @@ def test_weights_come_from_the_seed(package):
         ("own_networks.small:", "'package.module:function'"),
         ("own_networks.gone:tiny", "Cannot import 'own_networks.gone'"),
         ("own_networks.small:huge", "has no function 'huge'"),
-        ("own_networks.small:wrong", "must take images .* and give 10 logits"),
+        (
+            "own_networks.small:wrong",
+            "must take images .* and return 10 logits",
+        ),
         ("own_networks.small:no_model", "must return a Keras 3 model"),
         ("own_networks.small:failing", "raised RuntimeError: no idea"),
     ],

@@ -136,7 +136,10 @@ def test_more_epochs_than_before(ended, four_epochs, tmp_path):
         runs.kill_when(process, lambda: runs.last_step(path) >= 1)
     done = run("train", *LONGER, f"--workdir={path}", "--epochs=4")
     assert "Extending the run from 2 to 4 epochs" in done.stdout
-    assert "the learning rate 0.1 and 0.01 at the end" in done.stdout
+    assert (
+        "learning rate of the new epochs is 0.1 and 0.01 at the end"
+        in done.stdout
+    )
     assert runs.differences(runs.end_of(path), runs.end_of(four_epochs)) == []
     for name in ("metrics.csv", "flags.txt"):
         texts = [(p / name).read_bytes() for p in (path, four_epochs)]

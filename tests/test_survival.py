@@ -373,7 +373,9 @@ def test_weights_that_overflow_in_an_epochs_last_step(bound, tmp_path, capsys):
         return
     with pytest.raises(ValueError) as caught:
         train(run, tmp_path)
-    assert "A weight of step 4 is not finite. The batch:" in str(caught.value)
+    assert "A weight of step 4 is not finite. The batch holds" in str(
+        caught.value
+    )
 
 
 def test_goes_back_with_other_noise(never_stopped, tmp_path, capsys):
