@@ -12,8 +12,8 @@ LONG = {
     "PGD": lambda: attacks.pgd(0.2, num_steps=40),
     "PGD, last": lambda: attacks.pgd(0.2, num_steps=16, last_iterate=True),
     "EXP": lambda: attacks.exp(0.2, num_steps=16, num_samples=2),
-    "APGD-T": lambda: attacks.apgd_t(0.2, num_steps=30, num_targets=2),
-    "FAB-T": lambda: attacks.fab_t(0.2, num_steps=20, num_targets=2),
+    "APGD-T": lambda: attacks.apgd_t(0.3, num_steps=30, num_targets=2),
+    "FAB-T": lambda: attacks.fab_t(0.3, num_steps=20, num_targets=2),
     "Square": lambda: attacks.square(0.3, num_queries=300),
     "restarts": lambda: attacks.Restarts(attacks.cw(0.2, num_steps=20), 2),
 }
