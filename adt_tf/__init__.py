@@ -169,7 +169,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib import metadata
 
-        value = metadata.version("adt_tf")
+        value: Any = metadata.version("adt_tf")
     elif name in _HOMES:
         module = importlib.import_module(f"adt_tf.{_HOMES[name]}")
         value = getattr(module, name)

@@ -11,6 +11,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,10 @@ def write_arrays(
         arrays: Arrays by name.
         compress: Whether to compress the file.
     """
+    entries: Mapping[str, Any] = arrays
     save = np.savez_compressed if compress else np.savez
     with files.atomic_write(path) as partial:
-        save(partial, format=np.array(files.FORMAT), **arrays)
+        save(partial, format=np.array(files.FORMAT), **entries)
 
 
 def read_arrays(

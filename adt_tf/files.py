@@ -26,7 +26,7 @@ from typing import BinaryIO
 try:
     import fcntl
 except ImportError:  # Systems other than Unix run without locks.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 #: The format of the files that this version writes and reads.
 FORMAT = 1

@@ -154,8 +154,9 @@ class _SPSA(GradientEstimator):
                 f"num_samples={count}"
             )
 
+    # It is never assigned.
     @property
-    def images_per_example(self) -> int:
+    def images_per_example(self) -> int:  # type: ignore[override]
         return self.num_samples
 
     @property

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 
 from adt_tf.checks import arguments
 
-Schedule = keras.optimizers.schedules.LearningRateSchedule
+Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 
 #: Names of the schedules.
 NAMES = ("steps", "cosine", "one_cycle")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -169,7 +170,7 @@ class Langevin(StepRule):
         for i, leaf in enumerate(tf.nest.flatten(state)):
             shape = tf.shape(leaf)[1:]
             noise = seeds.per_example(
-                lambda s, shape=shape: tf.random.stateless_normal(shape, s),
+                functools.partial(tf.random.stateless_normal, shape),
                 x,
                 seeds.fold(seed, i),
             )

@@ -208,7 +208,7 @@ def measure_diversity(
         right = tf.argmax(clean, -1, y.dtype) == y
         return deltas, tf.stack(wrong, axis=1), right
 
-    first_projections = []
+    first_projections: list[Any] = []
 
     def measure(x, y):
         deltas, wrong, right = draw(x, y)

@@ -240,7 +240,7 @@ def draw_eigenvalues(results: Eigenvalues, path: str | os.PathLike) -> None:
                 color="black",
                 linewidth=2,
                 linestyle=line,
-                label=label if i == 0 else None,
+                label=label if i == 0 else "",
             )
     axes.set_yscale("log", nonpositive="mask")
     ticks = [

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import Literal
 
 from matplotlib import patheffects
 from matplotlib.axes import Axes
@@ -67,7 +68,7 @@ def marker(index: int) -> str:
     return MARKERS[(index + index // len(COLORS)) % len(MARKERS)]
 
 
-def tidy(axes: Axes, grid: str = "y") -> None:
+def tidy(axes: Axes, grid: Literal["both", "x", "y"] = "y") -> None:
     """Removes the upper and right spines, and draws a faint grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)

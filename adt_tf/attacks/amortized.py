@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import gradients, objectives, replication
 from adt_tf.attacks.base import Attack
@@ -15,8 +15,6 @@ from adt_tf.attacks.results import AdversarialBatch, Draw, Problem
 from adt_tf.checks import arguments
 from adt_tf.distributions import AmortizedFamily
 from adt_tf.step_rules import normalize_gradient
-
-tfd = tfp.distributions
 
 
 class Amortized(Attack):
@@ -102,7 +100,7 @@ class Amortized(Attack):
             f"{self.threat_model}, {', '.join(choices)}, {weights} weights>"
         )
 
-    def scaled(self, share: float | tf.Tensor) -> Attack:
+    def scaled(self, share: float | tf.Tensor) -> Amortized:
         """Returns a copy with a radius of share * epsilon."""
         attack = super().scaled(share)
         attack.family = self.family.scaled(share)

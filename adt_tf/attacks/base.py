@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import copy
 import weakref
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import checks, configs, seeds, threat_models
 from adt_tf.attacks.results import (
@@ -42,7 +42,7 @@ from adt_tf.attacks.results import (
 from adt_tf.attacks.tracing import traced, use_xla
 from adt_tf.threat_models import ThreatModel
 
-tfd = tfp.distributions
+_Attack = TypeVar("_Attack", bound="Attack")
 
 
 class Attack(configs.Configured):
@@ -71,7 +71,9 @@ class Attack(configs.Configured):
     def __init__(self, threat_model: ThreatModel, name: str) -> None:
         self.threat_model = threat_model
         self.name = name
-        self._compiled = weakref.WeakKeyDictionary()
+        self._compiled: weakref.WeakKeyDictionary[Any, Any] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def __repr__(self) -> str:
         return f"<{self.name}, {self.threat_model}>"
@@ -81,7 +83,7 @@ class Attack(configs.Configured):
         """All models, its own or others', that its result depends on."""
         return self.networks
 
-    def scaled(self, share: float | tf.Tensor) -> Attack:
+    def scaled(self: _Attack, share: float | tf.Tensor) -> _Attack:
         """Returns a copy of the attack with a radius of share * epsilon.
 
         The copy shares the attack's networks. Step sizes that are defined as a

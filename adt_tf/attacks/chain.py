@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import gradients
 from adt_tf.attacks.gradient_ascent import GradientAscent
@@ -14,8 +15,6 @@ from adt_tf.checks import arguments
 from adt_tf.distributions import Dirac, Empirical
 from adt_tf.objectives import Objective
 from adt_tf.step_rules import StepRule
-
-tfd = tfp.distributions
 
 
 class Chain(GradientAscent):
@@ -40,7 +39,7 @@ class Chain(GradientAscent):
     def __init__(
         self,
         distribution: Dirac,
-        objective: Objective,
+        objective: Objective | Callable[..., Any],
         step_rule: StepRule,
         *,
         num_steps: int,

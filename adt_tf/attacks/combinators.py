@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import seeds
 from adt_tf.attacks.base import Attack
@@ -22,8 +22,6 @@ from adt_tf.attacks.results import (
     judged,
 )
 from adt_tf.checks.arguments import integer_at_least
-
-tfd = tfp.distributions
 
 
 class _Wrapped(Attack):
@@ -39,7 +37,7 @@ class _Wrapped(Attack):
         self.images_per_example = attack.images_per_example
         self.couples_examples = attack.couples_examples
 
-    def scaled(self, share: float | tf.Tensor) -> Attack:
+    def scaled(self, share: float | tf.Tensor) -> _Wrapped:
         """Returns a copy with a radius of share * epsilon."""
         scaled = super().scaled(share)
         scaled.attack = self.attack.scaled(share)
@@ -66,7 +64,8 @@ class _Wrapped(Attack):
 
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks of an amortised attack."""
-        return self.attack.fit(classifier, dataset, **arguments)
+        attack: Any = self.attack  # Not every attack has `fit`.
+        return attack.fit(classifier, dataset, **arguments)
 
     def _inner(self, problem: Problem) -> Problem:
         raise NotImplementedError
@@ -169,7 +168,8 @@ class Transfer(_Wrapped):
     def fit(self, classifier: Any, dataset: Any, **arguments: Any) -> Any:
         """Trains the networks against the source."""
         del classifier
-        return self.attack.fit(self.source, dataset, **arguments)
+        attack: Any = self.attack  # Not every attack has `fit`.
+        return attack.fit(self.source, dataset, **arguments)
 
     def _inner(self, problem: Problem) -> Problem:
         """Returns the problem with the source in place of the classifier."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import gradients, objectives, seeds
 from adt_tf.attacks import keeping
@@ -29,8 +29,6 @@ from adt_tf.step_rules import StepRule
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-tfd = tfp.distributions
 
 
 class GradientAscent(Attack):
@@ -122,7 +120,7 @@ class GradientAscent(Attack):
         parts += self.keep.describe()
         return f"<{self.name}: {', '.join(parts)}>"
 
-    def scaled(self, share: float | tf.Tensor) -> Attack:
+    def scaled(self, share: float | tf.Tensor) -> GradientAscent:
         """Returns a copy with a radius of share * epsilon."""
         attack = super().scaled(share)
         attack.family = self.family.scaled(share)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import seeds
 from adt_tf.attacks.base import Attack
 from adt_tf.attacks.results import AdversarialBatch, Draw, Problem
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 
 class Noise(Attack):

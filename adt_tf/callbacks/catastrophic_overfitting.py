@@ -87,20 +87,22 @@ class CatastrophicOverfitting(Measuring):
                 f"Received: logs={logs}"
             )
         _, robust = self.measure()
-        if robust >= self.best:
+        if self.best is None or robust >= self.best:
             self.best, self.accuracy_at_best = robust, accuracy
         if self.best - robust <= self.drop or robust >= self.best / 2:
             self.epochs_collapsed = 0
         elif accuracy >= self.accuracy_at_best - _SAME_ACCURACY:
             self.epochs_collapsed += 1
             if self.epochs_collapsed == self.patience:
-                self._warn(epoch, robust, accuracy)
+                self._warn(epoch, robust, accuracy, self.best)
 
-    def _warn(self, epoch: int, robust: float, accuracy: float) -> None:
+    def _warn(
+        self, epoch: int, robust: float, accuracy: float, best: float
+    ) -> None:
         warnings.warn(
             f"Catastrophic overfitting in epoch {epoch + 1}: robust accuracy "
             f"under {self.attack.name} is {100 * robust:.2f} % and was "
-            f"{100 * self.best:.2f} % at its best, while training accuracy is "
+            f"{100 * best:.2f} % at its best, while training accuracy is "
             f"{100 * accuracy:.2f} %. The training attack no longer finds the "
             f"perturbations that {self.attack.name} finds. Go back to the "
             "classifier that RobustCheckpoint saved, and train with a smaller "

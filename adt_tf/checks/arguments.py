@@ -122,7 +122,7 @@ def number_between(
     >>> number_between(0, 1, "[)", label_smoothing=0.1)
     0.1
     """
-    left, right = ends
+    left, right = tuple(ends)
 
     def is_inside(value: float) -> bool:
         above = value >= low if left == "[" else value > low

@@ -30,7 +30,7 @@ _IMAGES = ("image", "images", "img", "pixel_values")
 _LABELS = ("label", "labels")
 
 
-def digest(*arrays: np.ndarray) -> str:
+def digest(*arrays: Any) -> str:
     """Returns a hash of the shapes, types and values of arrays.
 
     Args:
@@ -41,7 +41,7 @@ def digest(*arrays: np.ndarray) -> str:
     if hasattr(first, "pixel_hash"):
         total = first.pixel_hash.copy()
     else:
-        total, others = hashlib.sha256(), arrays
+        total, others = hashlib.sha256(), list(arrays)
     for array in others:
         array = np.ascontiguousarray(array)
         total.update(repr((array.shape, str(array.dtype))).encode())
@@ -112,7 +112,8 @@ def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
     >>> float(as_images(np.full([1, 2, 2, 1], 255, np.uint8))[0, 0, 0, 0])
     1.0
     """
-    x, bounds = tf.convert_to_tensor(x), tuple(map(float, bounds))
+    x, (low, high) = tf.convert_to_tensor(x), map(float, bounds)
+    bounds = (low, high)
     if x.shape.rank != 4:
         raise ValueError(
             "Images must have shape (batch, height, width, channels). "

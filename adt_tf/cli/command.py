@@ -124,8 +124,8 @@ def _prepare_standard_streams() -> None:
         except OSError:
             # The system assigns the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
-            stream = os.fdopen(number, "w" if number else "r")
-            setattr(sys, name, stream)
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -174,7 +174,7 @@ def _answer_questions(
 def _help(description: str, values: flags.FlagValues) -> str:
     """Returns the description and the flags, group by group."""
     lines = [inspect.cleandoc(description)]
-    groups = {"Flags": []}
+    groups: dict[str, list[flags.Flag]] = {"Flags": []}
     for group, members in values.flags_by_module_dict().items():
         is_own = " " not in group  # a module's name
         groups.setdefault("Flags" if is_own else group, []).extend(members)

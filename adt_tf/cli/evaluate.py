@@ -285,7 +285,10 @@ def _evaluate_artifact() -> None:
             "--artifact needs either --source, the float classifier that the "
             "file was converted from, or --workdir, the run of that classifier."
         )
-    FLAGS.protocol = FLAGS.protocol or (None if FLAGS.attacks else "artifact")
+    # absl declares an unbound type variable as the value of a flag.
+    FLAGS.protocol = FLAGS.protocol or (  # type: ignore[assignment]
+        None if FLAGS.attacks else "artifact"
+    )
     protocol = _choose_protocol()
     file_name = pathlib.PurePath(FLAGS.artifact).name
     output = FLAGS.output or default_output(

@@ -56,7 +56,7 @@ def define_config(
         else:
             group, text = command.HIDDEN, ""
         if flag_fields.is_switch(field):
-            flag = flags.BooleanFlag(field.name, None, text)
+            flag: flags.Flag = flags.BooleanFlag(field.name, None, text)
         else:
             flag = flags.Flag(
                 flags.ArgumentParser(),
@@ -155,7 +155,7 @@ def default_output(
         return pathlib.Path(values.workdir) / name
     if values.preset:
         return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
-    path = pathlib.Path(values[model].value)
+    path = pathlib.Path(getattr(values, model))
     # The stem is v1.0 for both a SavedModel v1.0/ and a file v1.0.keras.
     stem = path.name if path.is_dir() else path.stem
     return path.with_name(f"{stem}-{name}")

@@ -14,7 +14,7 @@ import threading
 try:
     import resource
 except ImportError:  # Systems other than Unix have no such limits.
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 # Training a small network takes 2.9 GB of address space and 0.7 GB of data.
 _LEAST = {

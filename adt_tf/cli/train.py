@@ -37,7 +37,7 @@ def train() -> None:
     name = config.network_function
     experiment = Experiment.from_config(
         Workdir(workdir).settled(config),
-        build_network=name and own_functions.find_function(name),
+        build_network=own_functions.find_function(name) if name else None,
     )
     experiment.train(workdir, flags=experiment.flags)
 

@@ -145,7 +145,7 @@ def cut_mix(
     Classifiers with Localizable Features, 2019.
     """
     mixer = mixer or keras.layers.CutMix(dtype="float32")
-    size, height, width = tf.shape(images)[0], *images.shape[1:3]
+    size, (height, width) = tf.shape(images)[0], images.shape[1:3]
     draws = tf.random.stateless_uniform([3, size], seeds.fold(seed, 1))
     side = tf.where(draws[0] < share, tf.sqrt(draws[1]), 0.0)
     masks, area = _boxes(
@@ -236,7 +236,7 @@ def _operations(strength: float, channels: int) -> list[Any]:
 
 
 def _centers(images: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    size, height, width = tf.shape(images)[0], *images.shape[1:3]
+    size, (height, width) = tf.shape(images)[0], images.shape[1:3]
     return tuple(
         tf.random.stateless_uniform(
             [size], seeds.fold(seed, 2 + axis), 0, length, tf.int32

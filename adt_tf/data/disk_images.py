@@ -35,8 +35,11 @@ class ImageReader(Protocol):
         dtype: Type of the pixels, uint8 or float32.
     """
 
-    image_shape: tuple[int, int, int]
-    dtype: np.dtype
+    @property
+    def image_shape(self) -> tuple[int, int, int]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
 
     def __len__(self) -> int: ...
 
@@ -148,7 +151,7 @@ class DiskImages:
         """
         state = hashlib.sha256(repr((self.shape, str(self.dtype))).encode())
         for chunk in self.chunks():
-            state.update(chunk)
+            state.update(chunk.data)
         return state
 
     @functools.cached_property

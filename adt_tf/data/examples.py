@@ -67,7 +67,7 @@ def as_examples(
     # A later conversion to plain arrays would drop the masks.
     refuse_masked(images, "Images")
     refuse_masked(labels, "Labels")
-    convert = functools.partial(_as_floats, bounds=tuple(bounds))
+    convert = functools.partial(_as_floats, bounds=(bounds[0], bounds[1]))
     if isinstance(images, DiskImages):
         images = images.converted(convert)
     else:

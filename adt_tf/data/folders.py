@@ -202,7 +202,8 @@ def _headers(
     paths: Iterable[str],
 ) -> tuple[dict[tuple[int, int], None], bool]:
     """Returns all sizes, in order, and whether all images are grey."""
-    sizes, are_grey = {}, True
+    sizes: dict[tuple[int, int], None] = {}
+    are_grey = True
     for path in paths:
         size, is_grey = decoding.header(path, name=path)
         sizes[size] = None

@@ -49,7 +49,7 @@ class ImageData:
 
     def __post_init__(self) -> None:
         images = self.images
-        if not self.is_streamed:
+        if not isinstance(images, DiskImages):
             images = validate_images(images)
         elif self.source is None:
             object.__setattr__(self, "source", images)
@@ -195,7 +195,7 @@ def validate_labels(
 
 
 def validate_class_names(
-    class_names: Sequence[str], num_classes: int
+    class_names: Sequence[str] | np.ndarray, num_classes: int
 ) -> tuple[str, ...]:
     """Returns the names of the classes, or raises.
 

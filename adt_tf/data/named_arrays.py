@@ -13,7 +13,7 @@ import contextlib
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,9 +64,10 @@ def read(path: str, source: str) -> NamedArrays:
     )
     if images.ndim == 3:
         images = images[..., np.newaxis]
+    stored: np.ndarray | DiskImages = images
     if os.path.isdir(path):
-        images = DiskImages(array_folders.ArrayReader(images))
-    return NamedArrays(images, labels, num_classes, class_names, is_split)
+        stored = DiskImages(array_folders.ArrayReader(images))
+    return NamedArrays(stored, labels, num_classes, class_names, is_split)
 
 
 @contextlib.contextmanager
@@ -137,7 +138,8 @@ def _shape(arrays: Mapping[str, np.ndarray], name: str) -> tuple[int, ...]:
     """Returns the shape of an array without reading its values."""
     if isinstance(arrays, array_folders.ArrayFolder):
         return arrays[name].shape
-    with arrays.zip.open(f"{name}.npy") as file:
+    archive: Any = arrays  # an NpzFile
+    with archive.zip.open(f"{name}.npy") as file:
         if np.lib.format.read_magic(file) == (1, 0):
             return np.lib.format.read_array_header_1_0(file)[0]
         return np.lib.format.read_array_header_2_0(file)[0]

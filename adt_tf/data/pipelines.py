@@ -245,7 +245,7 @@ def _read_by_step(
             return indices, random_boxes(seed, batch_size).numpy()
 
     images = data.images
-    if not data.is_streamed:
+    if not isinstance(images, DiskImages):
         images = DiskImages(ArrayReader(images))
     return streaming.by_step(
         images, plan, batch_size=batch_size, start_step=start_step
@@ -262,7 +262,7 @@ def eval_pipeline(data: ImageData, batch_size: int) -> tf.data.Dataset:
     """
     arguments.integer_at_least(1, batch_size=batch_size)
     with tf.device("CPU:0"):
-        if data.is_streamed:
+        if isinstance(data.images, DiskImages):
             labels = tf.data.Dataset.from_tensor_slices(data.labels)
             batches = tf.data.Dataset.zip(
                 streaming.in_order(data.images, batch_size),

@@ -68,7 +68,7 @@ def find(name: str, data_dir: str | None, *, download: bool) -> str:
 
 def _versions(data_dir: str) -> dict[str, list[tuple[tuple[int, ...], str]]]:
     """Returns the versions and folders of all prepared data sets, by name."""
-    versions = {}
+    versions: dict[str, list[tuple[tuple[int, ...], str]]] = {}
     for folder in _folders_with(
         "dataset_info.json", data_dir, ("*/*", "*/*/*")
     ):
@@ -189,8 +189,8 @@ def read(
     except tf.errors.OpError as error:
         raise records.damaged(folder, start, size, error) from error
     if start < size:
-        error = EOFError("the files end there")
-        raise records.damaged(folder, start, size, error)
+        end = EOFError("the files end there")
+        raise records.damaged(folder, start, size, end)
     return images, labels
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -143,13 +143,14 @@ def _open(
     limit: int | None,
     download: bool,
     image_size: tuple[int, int] | None,
-) -> tuple[
-    np.ndarray | DiskImages, np.ndarray, int, Sequence[str] | np.ndarray | None
-]:
-    """Returns images, labels, the number of classes and their names."""
+) -> tuple[np.ndarray | DiskImages, np.ndarray, int, Any]:
+    """Returns images, labels, the number of classes and their names.
+
+    The names are not checked.
+    """
     if _is_image_folder(name):
-        images, labels, names = _read_folder(name, source, image_size)
-        return images, labels, len(names), names
+        files, labels, names = _read_folder(name, source, image_size)
+        return files, labels, len(names), names
     if name == "digits":
         _refuse_size(name, image_size)
         return *_read_digits(source), None
@@ -217,7 +218,7 @@ def _read_digits(source: str) -> tuple[np.ndarray, np.ndarray, int]:
 
 def _read_folder(
     name: str, source: str, image_size: tuple[int, int] | None
-) -> tuple[DiskImages, np.ndarray, tuple[str, ...]]:
+) -> tuple[np.ndarray | DiskImages, np.ndarray, tuple[str, ...]]:
     folder = folders.find(name, image_size)
     if source in folder.splits:
         return *folder.split(source), folder.class_names
@@ -244,7 +245,7 @@ def test_share(name: str) -> tuple[int, int] | None:
     """
     if _is_image_folder(name):
         size = folders.count_undivided(name)
-        return size and (_fifth(size), size)
+        return (_fifth(size), size) if size else None
     if not folders.is_folder(name) and not name.endswith(".npz"):
         return None
     with named_arrays.opened(os.path.expanduser(name)) as arrays:

@@ -15,12 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf.configs import Configured
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 #: A nest of tensors whose first axis is the batch.
 Params = Any
@@ -85,6 +83,9 @@ class NetworkFamily(Family, Protocol):
     The families of `named` also have `num_maps`, the number of output channels
     that they take for each channel of an image.
     """
+
+    def scaled(self, share: float | tf.Tensor) -> NetworkFamily:
+        """Returns the family in a ball of radius share * epsilon."""
 
     def from_network(self, x: tf.Tensor, outputs: tf.Tensor) -> Params:
         """Returns the parameters that a network's outputs encode."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf.checks import arguments
 from adt_tf.distributions.base import Scalable
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 
 class Dirac(Scalable):

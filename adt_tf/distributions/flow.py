@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
+from tensorflow_probability import distributions as tfd
 
 from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.distributions.squashed import Squashed
 from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
-tfb = tfp.bijectors
 
 
 class Flow(Squashed):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf.configs import Configured
 from adt_tf.distributions.base import NetworkFamily, Params
 from adt_tf.kernels import twins
-
-tfd = tfp.distributions
 
 
 class Generated(Configured):

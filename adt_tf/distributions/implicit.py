@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import seeds
 from adt_tf.distributions import reductions
@@ -14,8 +14,6 @@ from adt_tf.distributions.base import Scalable
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.kernels import twins
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 
 class Latent(Scalable):

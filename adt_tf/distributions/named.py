@@ -12,7 +12,6 @@ from typing import Any
 
 from adt_tf.checks import arguments
 from adt_tf.distributions import entropies
-from adt_tf.distributions.base import NetworkFamily
 from adt_tf.distributions.entropies import Entropy, Perturbation
 from adt_tf.distributions.tanh_gaussian import TanhGaussian
 from adt_tf.distributions.tanh_low_rank import TanhLowRank
@@ -59,7 +58,7 @@ def suffix(family: str) -> str:
 
 def named(
     family: str, threat_model: ThreatModel, **settings: Any
-) -> NetworkFamily:
+) -> TanhGaussian | TanhLowRank | TanhMixture:
     """Returns the explicit family of a name.
 
     Args:
@@ -83,7 +82,7 @@ def named(
             "optionally with a number, as in 'mixture-5'",
             family=family,
         )
-    if number is not None:
+    if number is not None and counted is not None:
         settings[counted] = number
     if "entropy" not in inspect.signature(kind).parameters:
         require_default_entropy(family, settings.pop("entropy", None))

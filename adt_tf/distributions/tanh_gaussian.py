@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf.distributions import entropies, reductions
 from adt_tf.distributions.entropies import Entropy
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.distributions.squashed import Fused
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 
 class TanhGaussian(Fused):

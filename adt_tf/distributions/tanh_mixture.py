@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from adt_tf import seeds
 from adt_tf.checks import arguments
@@ -13,8 +13,6 @@ from adt_tf.distributions import reductions
 from adt_tf.distributions.reductions import Reduction
 from adt_tf.distributions.squashed import Fused
 from adt_tf.threat_models import ThreatModel
-
-tfd = tfp.distributions
 
 
 class TanhMixture(Fused):

@@ -113,7 +113,8 @@ def _cast_behind(
     def call(inputs: tf.Tensor) -> tf.Tensor:
         return tf.cast(layer(inputs, training=False), DTYPE)
 
-    call.takes = layer.compute_dtype
+    # mypy knows no attributes of functions.
+    call.takes = layer.compute_dtype  # type: ignore[attr-defined]
     return call
 
 

@@ -118,7 +118,7 @@ def of_keras(loss: Any) -> Loss:
         loss: A `keras.losses.Loss`, or a function (y_true, y_pred) that
             returns values [n].
     """
-    settings = getattr(loss, "get_config", dict)()
+    settings: dict[str, Any] = getattr(loss, "get_config", dict)()
     if settings.get("from_logits") is False:
         raise ValueError(
             "A loss must take logits, as the classifier returns them. "
@@ -151,7 +151,8 @@ def of_keras(loss: Any) -> Loss:
         values = _per_example(values, x_adv)
         return RobustLoss(values, logits, sample_values=samples)
 
-    name = getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
+    default: str = getattr(loss, "__name__", "loss")
+    name: str = getattr(loss, "name", None) or default
     return of_inputs(robust, name)
 
 

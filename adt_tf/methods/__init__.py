@@ -79,7 +79,7 @@ _METHODS = {
 def list() -> dict[str, str]:
     """Returns the names of the methods, each with a one-line description."""
     return {
-        name: inspect.getdoc(function).splitlines()[0]
+        name: (inspect.getdoc(function) or "").partition("\n")[0]
         for name, function in _METHODS.items()
     }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from adt_tf import attacks, losses, objectives
 from adt_tf.attacks.options import (
@@ -141,7 +142,9 @@ def adt_imp_am(
     return Method(attack, _robust_loss(beta)[1])
 
 
-def _robust_loss(beta: float | None) -> tuple[Objective, losses.Loss]:
+def _robust_loss(
+    beta: float | None,
+) -> tuple[Objective | Callable[..., Any], losses.Loss]:
     """Returns objective and loss: cross-entropy, or TRADES' with a weight."""
     if beta is None:
         return objectives.cross_entropy, losses.cross_entropy

@@ -32,6 +32,7 @@ Networks of the amortised attacks:
 
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -76,7 +77,7 @@ __all__ = [
     "wide_resnet",
 ]
 
-_CLASSIFIERS = {
+_CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "lenet5": lenet5,
     "preact_resnet18": preact_resnet18,
     "preact_resnet34": preact_resnet34,

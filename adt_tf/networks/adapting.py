@@ -76,7 +76,7 @@ def as_classifier(
     images = inputs
     if (low, high) != (0.0, 1.0):
         images = keras.layers.Rescaling(high - low, offset=low)(images)
-    if mean is not None:
+    if mean is not None and std is not None:
         images = keras.layers.Normalization(
             mean=list(mean), variance=[s * s for s in std]
         )(images)

@@ -73,7 +73,7 @@ def from_application(
             "file of them without the head (include_top=False), or "
             "weights=None for random weights."
         ) from error
-    if is_file:
+    if weights is not None and is_file:
         _load_weights(body, weights, name)
     if frozen_layers > len(body.layers):
         raise arguments.error(

@@ -71,13 +71,14 @@ class FunctionObjective(Objective):
 
     function: Callable[..., Value]
 
+    # The attributes of an objective are never assigned.
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The function's name."""
         return getattr(self.function, "__name__", "objective")
 
     @property
-    def couples_examples(self) -> bool:
+    def couples_examples(self) -> bool:  # type: ignore[override]
         """The attribute of the function, without its partial arguments."""
         return getattr(self._innermost, "couples_examples", False)
 
@@ -169,9 +170,8 @@ def of_logits(
     >>> of_logits(lambda logits, y: -logits[:, 0], name="away from 0").name
     'away from 0'
     """
-    return OfLogits(
-        function, name or getattr(function, "__name__", "objective")
-    )
+    default: str = getattr(function, "__name__", "objective")
+    return OfLogits(function, name or default)
 
 
 def get(objective: Objective | Callable[..., Any]) -> Objective:

@@ -49,8 +49,9 @@ class Margin(LogitObjective):
 
     confidence: float = 50.0
 
+    # The name of an objective is never assigned.
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The name and the confidence."""
         return f"margin({self.confidence:g})"
 
@@ -152,4 +153,5 @@ def transport_distance(
     return on_logits(classifier, distance)
 
 
-transport_distance.couples_examples = True
+# mypy knows no attributes of functions.
+transport_distance.couples_examples = True  # type: ignore[attr-defined]

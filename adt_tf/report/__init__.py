@@ -77,7 +77,7 @@ def write(
     arguments.integer_at_least(1, num_images=num_images)
     runs = evaluated_runs.read_runs(workdirs, protocol)
     output = _checked_output(output)
-    settings = {
+    settings: dict[str, Any] = {
         "epsilon": runs[0].threat_model,
         "seed": runs[0].report.seed,
     }

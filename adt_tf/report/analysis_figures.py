@@ -162,7 +162,7 @@ def _figure(
 
 def _diversity(inputs: _Inputs) -> _Analysis:
     ((name, classifier),) = inputs.classifiers.items()
-    adt_exp = methods.adt_exp(inputs.epsilon).attack
+    adt_exp: Any = methods.adt_exp(inputs.epsilon).attack
     sources = [
         diversity.restarts(attacks.pgd(inputs.epsilon), "PGD, restarts"),
         diversity.samples(adt_exp, "ADT-EXP, samples"),

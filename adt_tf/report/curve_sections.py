@@ -82,13 +82,14 @@ def _sweep_chart(
         bounds = [
             wilson_interval(right.sum(), count) for right in sweep.right[i]
         ]
+        lows, highs = zip(*bounds, strict=True)
         series.append(
             svg_charts.Series(
                 run.name,
                 i,
                 sweep.radii.tolist(),
                 sweep.accuracy[i].tolist(),
-                tuple(zip(*bounds, strict=True)),
+                (lows, highs),
             )
         )
     points = "; ".join(

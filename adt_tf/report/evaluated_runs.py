@@ -68,7 +68,7 @@ class EvaluatedRun:
     def trained_with(self) -> tuple[str, str] | None:
         """Norm and epsilon of training; None if they are not known."""
         epsilon = self.flag("epsilon")
-        return epsilon and (self.flag("norm") or "linf", epsilon)
+        return (self.flag("norm") or "linf", epsilon) if epsilon else None
 
     @property
     def classifier(self) -> pathlib.Path:

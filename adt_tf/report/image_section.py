@@ -39,7 +39,9 @@ def image_grid(
             zip(images.clean, images.labels, strict=True)
         )
     ]
-    rows = [{"model": None, "content": "clean", "cells": clean}]
+    rows: list[dict[str, Any]] = [
+        {"model": None, "content": "clean", "cells": clean}
+    ]
     for i, run in enumerate(runs):
         model = {"index": i, "name": run.name}
         places = [f"{run.name}, image {k + 1}" for k in range(len(clean))]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+from typing import Any
 
 import numpy as np
 from matplotlib import image as matplotlib_image
@@ -44,6 +45,7 @@ def _encode(image: np.ndarray, colormap: str) -> str:
     factor = max(1, _SMALL // max(image.shape[:2]))
     image = image.repeat(factor, axis=0).repeat(factor, axis=1)
     file = io.BytesIO()
+    metadata: dict[str, Any] = {"Software": None}
     matplotlib_image.imsave(
         file,
         image,
@@ -51,6 +53,6 @@ def _encode(image: np.ndarray, colormap: str) -> str:
         vmax=1,
         cmap=colormap,
         format="png",
-        metadata={"Software": None},
+        metadata=metadata,
     )
     return data_uri(file.getvalue())

@@ -60,8 +60,9 @@ def render(
     """
     first = runs[0]
     script = _source("page.js")
+    sweep_section = None
     if sweep is not None:
-        sweep = curve_sections.epsilon_sweep(runs, sweep, images.labels)
+        sweep_section = curve_sections.epsilon_sweep(runs, sweep, images.labels)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -85,7 +86,7 @@ def render(
             class_table=accuracy_sections.class_table(runs),
             comparison=accuracy_sections.comparison(runs),
             attack_chart=accuracy_sections.attack_chart(runs),
-            sweep=sweep,
+            sweep=sweep_section,
             probabilistic=probabilistic_section.probabilistic(runs),
             training_charts=curve_sections.training_charts(runs),
             images=image_section.image_grid(runs, images),
@@ -100,9 +101,14 @@ def render(
 
 
 @functools.cache
+def _loader() -> jinja2.PackageLoader:
+    return jinja2.PackageLoader(__package__)
+
+
+@functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__),
+        loader=_loader(),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -148,8 +154,7 @@ def code_spans(text: str) -> markupsafe.Markup:
 
 def _source(name: str) -> str:
     """Returns the text of a file in the folder of the templates."""
-    environment = _environment()
-    return environment.loader.get_source(environment, name)[0]
+    return _loader().get_source(_environment(), name)[0]
 
 
 def _policy(script: str) -> str:

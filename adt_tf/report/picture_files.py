@@ -47,7 +47,9 @@ def draw_images(
 ) -> None:
     """Draws clean images and, for each model, attacks and perturbations."""
     largest = images.largest_change
-    rows = [("clean", images.clean, None)]
+    rows: list[tuple[str, np.ndarray, int | None]] = [
+        ("clean", images.clean, None)
+    ]
     for i, run in enumerate(runs):
         x_adv = images.attacked[i]
         magnified = 0.5 + (x_adv - images.clean) / (2 * largest)

@@ -24,8 +24,9 @@ def probabilistic(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
         The content of the section; None if a run has no probabilistic
         evaluation, or one with other distributions than the first run.
     """
-    reports = [run.result.get("probabilistic") for run in runs]
-    if not all(reports):
+    all_reports = [run.result.get("probabilistic") for run in runs]
+    reports = [report for report in all_reports if report]
+    if len(reports) < len(runs):
         return None
     settings = [(list(r.failures), r.thresholds) for r in reports]
     if any(other != settings[0] for other in settings):
@@ -62,13 +63,14 @@ def _curves(
         shares = [report.share(name, threshold) for name in names]
         bounds = [report.interval(name, threshold) for name in names]
         bounds.append(report.report.intervals[ROBUST])
+        lows, highs = zip(*bounds, strict=True)
         series.append(
             svg_charts.Series(
                 run.name,
                 i,
                 list(range(len(names) + 1)),
                 [*shares, report.report.robust_accuracy],
-                tuple(zip(*bounds, strict=True)),
+                (lows, highs),
             )
         )
     points = "; ".join(

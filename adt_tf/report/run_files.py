@@ -76,7 +76,7 @@ def metrics(path: pathlib.Path) -> dict[str, list[float]]:
 
 def _number(text: str | None) -> float:
     try:
-        value = float(text)
+        value = float(text or "")
     except (TypeError, ValueError):
         return math.nan
     return value if abs(value) <= _LARGEST else math.copysign(math.inf, value)

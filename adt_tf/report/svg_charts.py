@@ -223,16 +223,21 @@ def line_chart(
             for t in y.ticks
         ],
         cursor=None if cursor is None else x(cursor),
-        bands=[(s.index, _band(s, x, y)) for s in series if s.band],
+        bands=[(s.index, _band(s.x, s.band, x, y)) for s in series if s.band],
         lines=[_line(s, x, y, unit) for s in series],
         places=[x(value) for value in series[0].x],
     )
 
 
-def _band(series: Series, x: _Scale, y: _Scale) -> str:
-    low, high = series.band
-    lower = [f"{x(a)},{y(b)}" for a, b in zip(series.x, low, strict=True)]
-    upper = [f"{x(a)},{y(b)}" for a, b in zip(series.x, high, strict=True)]
+def _band(
+    places: Sequence[float],
+    band: tuple[Sequence[float], Sequence[float]],
+    x: _Scale,
+    y: _Scale,
+) -> str:
+    low, high = band
+    lower = [f"{x(a)},{y(b)}" for a, b in zip(places, low, strict=True)]
+    upper = [f"{x(a)},{y(b)}" for a, b in zip(places, high, strict=True)]
     return " ".join(lower + upper[::-1])
 
 

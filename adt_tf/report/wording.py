@@ -105,7 +105,7 @@ def strongest_attack(run: EvaluatedRun) -> tuple[str, str] | None:
         name: int(np.sum(report.outcomes[name] == WRONG))
         for name in report.attacks
     }
-    name = max(num_fallen, key=num_fallen.get)
+    name = max(num_fallen, key=num_fallen.__getitem__)
     if report.independent:
         accuracy = percent(report.accuracy[name])
         return name, f"which alone reduces the accuracy to {accuracy}"

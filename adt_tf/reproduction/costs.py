@@ -15,7 +15,7 @@ import gc
 import pathlib
 import re
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -87,7 +87,7 @@ class Book:
     ) -> None:
         self._path = pathlib.Path(output) / "costs.json"
         self._measure = measure
-        self._values = {"steps": {}, "gradients": {}}
+        self._values: dict[str, dict[str, Any]] = {"steps": {}, "gradients": {}}
         self._read()
 
     def _read(self) -> None:
@@ -166,9 +166,13 @@ def gradients_of(attack: str) -> float:
     >>> gradients_of("pgd-100"), gradients_of("fea-10"), gradients_of("exp")
     (100, 500, 200)
     """
-    words, number = re.fullmatch(
-        r"([a-z]+(?:-[a-z]+)*)-?(\d*)", attack
-    ).groups()
+    match = re.fullmatch(r"([a-z]+(?:-[a-z]+)*)-?(\d*)", attack)
+    if match is None:
+        raise ValueError(
+            "Argument `attack` must be the name of an attack, such as "
+            f"'pgd-20'. Received: attack={attack!r}"
+        )
+    words, number = match.groups()
     name, _ = without_forms(words)
     return _GRADIENTS[name](int(number) if number else None)
 

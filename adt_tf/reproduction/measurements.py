@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from adt_tf import array_files
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 from adt_tf.runs.workdir import Workdir
 
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
@@ -48,7 +48,7 @@ class Measurement:
     def of_each_run(
         cls,
         prefix: str,
-        rows: Rows,
+        rows: Runs,
         measure: Callable[[str], Mapping[str, Any]],
         settings: Mapping[str, Any],
         gradients: float,
@@ -79,11 +79,17 @@ class Measurement:
 
     def load(self, study: Study) -> dict[str, np.ndarray]:
         """Returns the arrays; measures them if they are missing."""
-        if not self.is_there(study):
+        arrays = self._read(study)
+        if arrays is None:
             print(f"Measuring {self.name} ...", flush=True)
-            arrays = {"settings": self._settings(study), **self.measure()}
-            array_files.write_arrays(self._path(study), arrays)
-        return self._read(study)
+            values = {"settings": self._settings(study), **self.measure()}
+            array_files.write_arrays(self._path(study), values)
+            arrays = self._read(study)
+        if arrays is None:
+            raise ValueError(
+                f"Cannot read {self._path(study)} after writing it"
+            )
+        return arrays
 
     def _read(self, study: Study) -> dict[str, np.ndarray] | None:
         arrays = array_files.read_arrays(self._path(study)) or {}

@@ -116,9 +116,9 @@ def _protocols(
     all_protocols = {
         name: Protocol(
             {
-                attack: replacements.get(attack, attack)
+                attack: replacement
                 for attack in protocols.attacks_of(name)
-                if replacements.get(attack, attack)
+                if (replacement := replacements.get(attack, attack))
             },
             test_examples,
             independent=name != "autoattack",
@@ -204,7 +204,7 @@ _SMALL = Scale(
         "overfitting": ("--train_examples=10000", "--epochs=42"),
     },
     validation_examples=1000,
-    protocols=_protocols(1000, 200, {"fea": "fea-5"} | _ONE_SPSA),
+    protocols=_protocols(1000, 200, {"fea": "fea-5", **_ONE_SPSA}),
     attack_epochs=4,
     attack_width_factor=0.0625,
     images={
@@ -255,7 +255,7 @@ _TINY = Scale(
     },
     validation_examples=200,
     protocols=_protocols(
-        100, 20, {"fea": "fea-2", "spsa-256": "spsa-16"} | _ONE_SPSA, 128
+        100, 20, {"fea": "fea-2", "spsa-256": "spsa-16", **_ONE_SPSA}, 128
     ),
     attack_epochs=2,
     attack_width_factor=0.125,

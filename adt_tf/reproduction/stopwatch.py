@@ -38,7 +38,7 @@ def time_steps(
         rounds: Number of rounds.
     """
     runs = {name: _build(config) for name, config in configs.items()}
-    seconds = {name: [] for name in runs}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, (experiment, x, y) in runs.items():
             start = time.perf_counter()

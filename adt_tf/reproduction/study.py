@@ -24,6 +24,8 @@ from adt_tf.threat_models import ThreatModel
 
 #: Mapping from a row's label to its run.
 Rows = Mapping[str, str | None]
+#: The same for rows that all have a run, as those of a figure.
+Runs = Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Study:
         """Loads the classifier of a finished run."""
         return Workdir(self.workdir(run, seed)).load_classifier()
 
-    def classifiers(self, rows: Rows) -> dict[str, Any]:
+    def classifiers(self, rows: Runs) -> dict[str, Any]:
         """Loads the classifiers of a figure's rows, by their labels."""
         return {
             k: self.classifier(run, self.seeds[0]) for k, run in rows.items()

@@ -52,6 +52,11 @@ class Target:
         return tuple(filter(None, (self.protocol, *self.further_protocols)))
 
     @property
+    def runs(self) -> dict[str, str]:
+        """The rows that have a run."""
+        return {k: run for k, run in self.rows.items() if run is not None}
+
+    @property
     def is_table_of_runs(self) -> bool:
         """Whether `--rows` selects rows of this target."""
         return bool(self.rows) and self.figure is None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adt_tf import data, evaluation
@@ -83,7 +83,7 @@ def assess(
     """
     output = evaluation_files.checked_output(output)
     on_source, on_file = build_attacks(names, config, test, source)
-    run = functools.partial(
+    run: Callable[..., evaluation.Report] = functools.partial(
         evaluation.evaluate,
         seed=config.seed,
         directory=output.parent,
@@ -121,9 +121,9 @@ def differences(
         before: Report on the source.
         after: Report on the file, with the same attacks in the same order.
     """
-    pairs = zip(before.outcomes, after.outcomes, strict=True)
+    pairs = list(zip(before.outcomes, after.outcomes, strict=True))
     if not before.independent:
-        pairs = list(pairs)[:1]
+        pairs = pairs[:1]
     rows = [
         (name, before.outcomes[first] == 1, after.outcomes[name] == 1)
         for first, name in pairs

@@ -207,7 +207,8 @@ class Checkpoints:
 
 
 def _key(path: pathlib.Path) -> tuple[int, int]:
-    rollbacks, step = _NAME.fullmatch(path.name).groups()
+    """Returns the rollbacks and the step in the name of a checkpoint."""
+    ((rollbacks, step),) = _NAME.findall(path.name)
     return int(rollbacks or 0), int(step)
 
 

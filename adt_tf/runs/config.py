@@ -12,6 +12,7 @@ values. This module does not import TensorFlow, so that commands start fast.
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from adt_tf.runs.method_flags import METHOD_FLAGS
 
 #: Values of flags that earlier versions did not write to flags.txt, where the
 #: default has changed since.
-OF_EARLIER_RUNS = {"search_precision": "float32"}
+OF_EARLIER_RUNS: dict[str, Any] = {"search_precision": "float32"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +60,7 @@ class Config(FlagTable):
         return cls.parse([f"--flagfile={path}"])
 
     @classmethod
-    def from_workdir(
-        cls, workdir: str | pathlib.Path, **changes: Any
-    ) -> Config:
+    def from_workdir(cls, workdir: str | os.PathLike, **changes: Any) -> Config:
         """Reads the flags of a run, and replaces some of them.
 
         A workdir may come from an untrusted source. Its flags therefore cannot

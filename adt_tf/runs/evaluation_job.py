@@ -9,6 +9,7 @@ adversarial images. An interrupted evaluation continues where it stopped.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import re
 from collections.abc import Sequence
@@ -165,6 +166,7 @@ def assess(
         details = {"norm": norms.pop(), **details}
 
     settings = evaluation.Settings(directory=output.parent, **arguments)
+    block: contextlib.AbstractContextManager[Any]
     if distributions:
         block = evaluation.evaluated_probabilistic(
             classifier,
@@ -202,7 +204,7 @@ def assess_experiment(
     attack_epochs: int,
     details: dict[str, Any],
     **arguments: Any,
-) -> evaluation.Report:
+) -> evaluation.Report | evaluation.ProbabilisticReport:
     """Calls `assess` after training the generators of amortised attacks.
 
     Args:
@@ -275,7 +277,7 @@ def compare(
             f"| {escape(name)} | {test.first_only} | {test.second_only} | "
             f"{100 * test.difference:+.2f} | {test.p_value:.2g} |"
         )
-    for path, values in ((first, one), (second, other)):
-        if values["report"].caveat:
-            lines += ["", f"A_rob of {path}: {values['report'].caveat}"]
+    for path, each in ((first, one), (second, other)):
+        if each["report"].caveat:
+            lines += ["", f"A_rob of {path}: {each['report'].caveat}"]
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -108,7 +109,7 @@ class Experiment:
         with strategy.scope(), precision.policy(config.precision):
             experiment = cls._from_config(config, build_network)
         # Each machine resolves "auto" for its own CPU.
-        choice = experiment.config.search_precision
+        choice = (experiment.config or config).search_precision
         strategies.check_equal(
             strategy, "--search_precision", zlib.crc32(choice.encode())
         )
@@ -146,7 +147,11 @@ class Experiment:
             outer_step=recipes.outer_step(config, steps),
             average=recipes.average(config),
         )
-        jit = {"auto": "auto", "true": True, "false": False}
+        jit: dict[str, bool | str] = {
+            "auto": "auto",
+            "true": True,
+            "false": False,
+        }
         trainer.compile(
             recipes.optimizer(config, steps),
             jit_compile=jit[config.jit_compile],
@@ -183,7 +188,7 @@ class Experiment:
         Args:
             start_step: Step of the first batch.
         """
-        arguments = {
+        arguments: dict[str, Any] = {
             "batch_size": self.batch_size,
             "seed": self.seed,
             "augment": self.augment,
@@ -243,19 +248,19 @@ class Experiment:
                 with the flags of another run is refused. None neither stores
                 nor compares flags.
         """
-        workdir = Workdir(workdir)
-        previous_epochs = workdir.epochs_to_extend(flags)
+        run = Workdir(workdir)
+        previous_epochs = run.epochs_to_extend(flags)
         if previous_epochs is not None:
-            self._check_origin(workdir)
-            self._announce_more_epochs(workdir, previous_epochs)
-        elif workdir.is_finished:
-            workdir.check_flags(flags)
-            self._check_origin(workdir)
-            print(f"{workdir.path} is finished: {self.epochs} epochs.")
+            self._check_origin(run)
+            self._announce_more_epochs(run, previous_epochs)
+        elif run.is_finished:
+            run.check_flags(flags)
+            self._check_origin(run)
+            print(f"{run.path} is finished: {self.epochs} epochs.")
             return
-        with workdir.claim(flags, writes=self.is_chief):
-            self._check_origin(workdir)
-            self._train(workdir)
+        with run.claim(flags, writes=self.is_chief):
+            self._check_origin(run)
+            self._train(run)
 
     def _announce_more_epochs(self, workdir: Workdir, previous: int) -> None:
         """Prints the learning rate of the additional epochs, or raises."""

@@ -76,7 +76,7 @@ def export(
     calibration = None
     if runtimes.needs_calibration(formats):
         calibration = _spread(load_train() if load_train else test)
-    lines = []
+    lines: list[str] = []
 
     def complete(folder: pathlib.Path, version: int) -> None:
         error = saved_model.verify(folder, images, logits)

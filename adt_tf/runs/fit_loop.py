@@ -117,7 +117,7 @@ class _Steps:
 
     def __init__(self, trainer: keras.Model):
         self.trainer = trainer
-        self.functions = {}
+        self.functions: dict[str, Any] = {}
 
     def train(self, batch: Any) -> dict[str, float]:
         self.trainer.make_train_function()

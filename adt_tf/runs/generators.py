@@ -48,7 +48,8 @@ def trained_generators(
     """
     paths = []
     amortized = [attack for attack in attacks if attack.networks]
-    train = load_train() if amortized else None
+    if amortized:
+        train = load_train()
     for attack in amortized:
         settings = (configs.fingerprint(attack), epochs, batch_size, seed)
         examples = data.as_examples(train)
@@ -104,4 +105,5 @@ def _train(
     batch_size = min(batch_size, len(train))
     steps = data.steps_per_epoch(train, batch_size)
     batches = data.train_pipeline(train, batch_size=batch_size, seed=seed)
-    attack.fit(classifier, batches.take(epochs * steps), epochs=1, seed=seed)
+    amortized: Any = attack  # Not every attack has `fit`.
+    amortized.fit(classifier, batches.take(epochs * steps), epochs=1, seed=seed)

@@ -45,8 +45,8 @@ def load_classifier(
     return loading.load(
         path,
         architecture,
-        input_shape=like and like.input_shape,
-        num_classes=like and like.num_classes,
+        input_shape=None if like is None else like.input_shape,
+        num_classes=None if like is None else like.num_classes,
         probabilities=probabilities,
     )
 
@@ -65,7 +65,10 @@ def start_network(
         build: The function, if --network is one. It is not looked up here,
             since a configuration may come from an untrusted source.
     """
-    size = {"input_shape": train.input_shape, "num_classes": train.num_classes}
+    size: dict[str, Any] = {
+        "input_shape": train.input_shape,
+        "num_classes": train.num_classes,
+    }
     name = config.network_function or config.network_file
     if name is None:
         return networks.get(
@@ -121,6 +124,7 @@ def load_data(
         split: "train", "validation" or "test".
         num_examples: Number of examples, from the start; None for all.
     """
+    size = config.image_size
     return data.load(
         config.dataset,
         split=split,
@@ -129,7 +133,7 @@ def load_data(
         validation_examples=config.validation_examples,
         seed=config.seed,
         download=config.download,
-        image_size=config.image_size or None,
+        image_size=(size[0], size[1]) if size else None,
         stream=config.stream,
     )
 
@@ -138,7 +142,7 @@ def load_extra_data(
     config: Config, train: data.ImageData
 ) -> data.ImageData | None:
     """Loads the extra training data of a configuration, or returns None."""
-    if config.extra_data is None:
+    if config.extra_data is None or config.extra_fraction is None:
         return None
     share = config.batch_size, config.extra_fraction
     data.split_batch(*share)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 try:
     import fcntl
 except ImportError:  # Systems other than Unix run without locks.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 _SECONDS_BETWEEN_TRIES = 0.05
 

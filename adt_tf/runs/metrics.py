@@ -28,7 +28,7 @@ def read(path: pathlib.Path) -> dict[str, list[float]]:
 
 def _number(text: str | None) -> float:
     try:
-        return float(text)
+        return float(text or "")
     except (TypeError, ValueError):
         return math.nan
 

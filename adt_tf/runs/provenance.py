@@ -200,10 +200,10 @@ def describe(examples: ImageData) -> dict[str, Any]:
     (4, [8, 8, 1], 2)
     """
     if examples.source is None:
-        digest = hashlib.sha256(np.ascontiguousarray(examples.images))
+        digest = hashlib.sha256(np.ascontiguousarray(examples.images).data)
     else:
         digest = hashlib.sha256(examples.source.digest.encode())
-    digest.update(np.ascontiguousarray(examples.labels))
+    digest.update(np.ascontiguousarray(examples.labels).data)
     return {
         "name": examples.name,
         "examples": len(examples),

@@ -146,7 +146,7 @@ def any_worker(strategy: tf.distribute.Strategy, *flags: bool) -> list[bool]:
     if not is_multiworker(strategy):
         return list(flags)
     rows = np.reshape(_gathered(strategy, list(flags)), [-1, len(flags)])
-    return rows.any(axis=0).tolist()
+    return [bool(column.any()) for column in rows.T]
 
 
 def _gathered(strategy: tf.distribute.Strategy, values: list[int]) -> list[int]:

@@ -180,6 +180,10 @@ def _go_back(experiment: Any, store: Checkpoints, error: NotFinite) -> None:
             "--learning_rate, with --epsilon_warmup or with --label_smoothing."
         ) from None
     record = store.restore(milestone=True)
+    if record is None:
+        raise ValueError(
+            f"{message} {store.directory} holds no checkpoint to go back to."
+        ) from None
     trainer.rollbacks.assign(num_rollbacks + 1)
     store.save(step=record["step"], rollbacks=num_rollbacks + 1, record=record)
     print(

@@ -15,11 +15,11 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks, data
 from adt_tf.serving import bundle, loading, runtimes
+from adt_tf.serving.runtimes.types import LoadedFile
 
 
 def load(
@@ -88,7 +88,7 @@ class Artifact:
 
     def __init__(
         self,
-        run: Callable[[np.ndarray], np.ndarray],
+        run: LoadedFile,
         source: Any,
         *,
         name: str = "artefact",

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -36,7 +36,7 @@ def write(
         None
     ),
     *,
-    class_names: tuple[str, ...] | None = None,
+    class_names: Sequence[str] | None = None,
     resize: bool = False,
 ) -> pathlib.Path:
     """Writes a classifier as the next version of a bundle.

@@ -14,6 +14,8 @@ from typing import Any
 
 from adt_tf.markdown import code, escape
 
+_NORMS: dict[Any, str] = {"linf": "Linf", "l2": "L2"}
+
 _NAMES = {"linf": "l-infinity", "l2": "l2"}
 _EXPLANATION = (
     "A row marked (alone) gives the accuracy under that attack alone; another "
@@ -76,6 +78,7 @@ def robustbench_entry(values: Mapping[str, Any]) -> dict[str, Any]:
     caveats = [each["caveat"] for each in (strongest, robust) if each]
     caveats = [caveat for caveat in caveats if caveat]
     threat_model = values["threat_model"] or {}
+    norm = threat_model.get("norm")
     return {
         "link": None,
         "name": values["name"],
@@ -84,9 +87,7 @@ def robustbench_entry(values: Mapping[str, Any]) -> dict[str, Any]:
         "additional_data": None,
         "number_forward_passes": 1,
         "dataset": values["dataset"],
-        "threat_model": {"linf": "Linf", "l2": "L2"}.get(
-            threat_model.get("norm"), threat_model.get("norm")
-        ),
+        "threat_model": _NORMS.get(norm, norm),
         "architecture": values["network"],
         "eps": _epsilon(threat_model.get("epsilon")),
         "clean_acc": natural and f"{100 * natural['accuracy']:.2f}",

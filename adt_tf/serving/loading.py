@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from adt_tf.serving.bridge.reading import keras_weights, tensorflow_checkpoints
 
 
 def load(
-    path: str | pathlib.Path,
+    path: str | os.PathLike,
     architecture: str | None = None,
     *,
     input_shape: Sequence[int] | None = None,

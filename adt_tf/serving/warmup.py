@@ -45,7 +45,7 @@ def write(
     for count in _BATCHES:
         size = (count, *image_shape)
         pixels = generator.integers(0, 256, size).astype(np.uint8)
-        inputs = {
+        inputs: dict[str, np.ndarray] = {
             "serving_default": (pixels / 255).astype(np.float32),
             "serving_uint8": pixels,
             "serving_bytes": np.array(_encode(pixels), object),

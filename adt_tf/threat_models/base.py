@@ -22,11 +22,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from adt_tf.threat_models.verification import Verified
-
-tfb = tfp.bijectors
 
 
 def example_axes(x: tf.Tensor) -> list[int]:
@@ -132,7 +130,8 @@ class ThreatModel(Verified, abc.ABC):
                 then the radius is a tensor as well.
         """
         if self._is_constant() and isinstance(share, numbers.Real):
-            return self.with_epsilon(share * self.epsilon)
+            epsilon: Any = share * self.epsilon
+            return self.with_epsilon(epsilon)
         scaled = copy.copy(self)
         scaled.epsilon = self.epsilon * tf.cast(share, tf.float32)
         return scaled

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from adt_tf import seeds
 from adt_tf.threat_models import planes, windows
 from adt_tf.threat_models.base import ThreatModel, example_axes
 from adt_tf.threat_models.radial import RadialSquash
-
-tfb = tfp.bijectors
 
 
 class L2(ThreatModel):

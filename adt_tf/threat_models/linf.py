@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from adt_tf import seeds
 from adt_tf.threat_models import planes
 from adt_tf.threat_models.base import ThreatModel, example_axes
-
-tfb = tfp.bijectors
 
 
 class Linf(ThreatModel):

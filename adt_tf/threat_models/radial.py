@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tensorflow_probability as tfp
-
-tfb = tfp.bijectors
+from tensorflow_probability import bijectors as tfb
 
 
 class RadialSquash(tfb.Bijector):

@@ -25,6 +25,9 @@ class FittedModel(keras.Model):
     Subclasses have a `classifier`.
     """
 
+    train_function: Any
+    test_function: Any
+    predict_function: Any
     _ends_at_nan = False
 
     def fit(self, *args: Any, **arguments: Any) -> keras.callbacks.History:

@@ -18,7 +18,15 @@ class TrainerOptions(TypedDict, total=False):
     average: WeightAverage | None
 
 
-def complete(options: Mapping[str, Any]) -> TrainerOptions:
+class TrainerSettings(TypedDict):
+    """The values of all options of `AdversarialTrainer`."""
+
+    clip_images: bool
+    outer_step: Descent | AWP
+    average: WeightAverage | None
+
+
+def complete(options: Mapping[str, Any]) -> TrainerSettings:
     """Checks the options and adds the defaults.
 
     Raises `TypeError` for an unknown option, and `ValueError` for a wrong one.

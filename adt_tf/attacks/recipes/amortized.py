@@ -63,7 +63,7 @@ def exp_am(
     family = {"family": named.DEFAULT, **pick(options, FamilyOptions)}
     kind, _ = named.split(family["family"])
     build = _AMORTIZED.get(kind, _generated)
-    sizes = {"width_factor": width_factor, "seed": seed}
+    sizes: dict[str, Any] = {"width_factor": width_factor, "seed": seed}
     return Amortized(
         build(threat_models.get(epsilon), input_shape, sizes, **family),
         entropy_weight=entropy_weight,
@@ -146,7 +146,7 @@ def imp_am(
     threshold = options.get("entropy_threshold")
     if entropy_weight is None:
         entropy_weight = 0.01 if threshold is None else 1.0
-    sizes = {"width_factor": width_factor, "seed": seed}
+    sizes: dict[str, Any] = {"width_factor": width_factor, "seed": seed}
     family, suffix = _implicit(
         threat_models.get(epsilon),
         networks.implicit_generator(input_shape, **sizes),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from adt_tf import gradients, objectives, step_rules, threat_models
 from adt_tf.attacks import keeping
@@ -32,7 +33,7 @@ def exp(
     num_samples: int = 10,
     step_size: float = 0.3,
     entropy_weight: float = 0.0,
-    objective: Objective = objectives.cross_entropy,
+    objective: Objective | Callable[..., Any] = objectives.cross_entropy,
     **options: Unpack[ExpOptions],
 ) -> GradientAscent:
     """Ascent on the parameters of a squashed Gaussian, or of a richer family.

@@ -122,7 +122,7 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
             f"The attack {name!r} also needs {missing}: pass it to `get`, or "
             f"build the attack with `adt_tf.attacks.{function.__name__}`."
         )
-    if number:
+    if number and counted:
         arguments[counted] = int(number)
     attack = function(epsilon, **arguments)
     return Restarts(attack, int(restarts)) if restarts else attack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from adt_tf import gradients, objectives, step_rules, threat_models
@@ -33,7 +34,7 @@ def identity() -> Identity:
 def fgsm(
     epsilon: float | ThreatModel,
     *,
-    objective: Objective = objectives.cross_entropy,
+    objective: Objective | Callable[..., Any] = objectives.cross_entropy,
     name: str = "FGSM",
 ) -> GradientAscent:
     """One steepest step of size epsilon from the clean image.
@@ -56,7 +57,7 @@ def pgd(
     *,
     num_steps: int = 20,
     step_size: float | None = None,
-    objective: Objective = objectives.cross_entropy,
+    objective: Objective | Callable[..., Any] = objectives.cross_entropy,
     name: str | None = None,
     **options: Unpack[PgdOptions],
 ) -> GradientAscent:
@@ -237,7 +238,7 @@ def langevin(
     step_size: float | None = None,
     temperature: float = 0.01,
     num_points: int | None = None,
-    objective: Objective = objectives.cross_entropy,
+    objective: Objective | Callable[..., Any] = objectives.cross_entropy,
     **options: Unpack[LangevinOptions],
 ) -> Chain:
     """A Langevin chain: PGD with noise, and the distribution of its points.

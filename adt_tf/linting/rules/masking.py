@@ -144,7 +144,7 @@ def loss_choice(subject: Subject) -> Verdict:
         "on the margin": int(np.sum(margin & ~plain)),
         "on logits / spread": int(np.sum(scaled & ~plain)),
     }
-    worst = max(missed, key=missed.get)
+    worst = max(missed, key=missed.__getitem__)
     status, p = counts.judge(
         missed[worst], len(plain), _LOSS_TOLERANCE, comparisons=len(missed)
     )

@@ -42,12 +42,12 @@ _LAMBDAS = {
 def write(study: Study, name: str, target: Target) -> None:
     """Draws a figure and writes its document."""
     study = dataclasses.replace(study, seeds=study.seeds[:1])
-    measurements = target.figure.measurements(study, target.rows)
+    measurements = target.figure.measurements(study, target.runs)
     arrays = {each.name: each.load(study) for each in measurements}
     picture = study.file(f"{name}.png").name
-    lines, values = target.figure.draw(study, target.rows, arrays)
+    lines, values = target.figure.draw(study, target.runs, arrays)
     # Figure 7 is measured on untrained classifiers.
-    runs = target.rows.values() if target.trained else ()
+    runs = target.runs.values() if target.trained else ()
     values["classifiers"] = {
         run: Workdir(study.workdir(run, study.seeds[0])).fingerprint()
         for run in runs

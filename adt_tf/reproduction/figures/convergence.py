@@ -10,12 +10,12 @@ from adt_tf import attacks
 from adt_tf.analysis import convergence
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 _CONVERGENCE_STEPS = 100
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement for each model."""
     seed, count = study.seeds[0], study.scale.images["figure6"]
 
@@ -41,7 +41,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws loss and accuracy against the number of steps."""
     measurements_of_runs = [arrays[f"figure6-{run}"] for run in rows.values()]

@@ -9,7 +9,7 @@ from adt_tf.analysis import diversity
 from adt_tf.reproduction import paper_numbers
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 PGD, SAMPLES, SUMMED, GAUSSIAN = (
     "PGD, restarts",
@@ -22,7 +22,7 @@ PGD, SAMPLES, SUMMED, GAUSSIAN = (
 _THEIRS = {PGD: "PGD", SAMPLES: "samples"}
 
 
-def _attacks(study: Study, rows: Rows) -> dict[str, Any]:
+def _attacks(study: Study, rows: Runs) -> dict[str, Any]:
     """Returns PGD, and the attacks of ADT-EXP with different entropies."""
     ((_, run),) = rows.items()
     epsilon = study.threat_model(run)
@@ -36,7 +36,7 @@ def _attacks(study: Study, rows: Rows) -> dict[str, Any]:
     }
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement of restarts and samples."""
     ((_, run),) = rows.items()
     count, samples = study.scale.images["figure1"], study.scale.num_samples
@@ -83,7 +83,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws the projections, and returns the mean pairwise distances."""
     fields = dict(arrays["figure1"])

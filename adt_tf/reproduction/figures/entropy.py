@@ -9,10 +9,10 @@ from adt_tf.analysis import entropy_weight
 from adt_tf.reproduction import attack_runs, train_runs
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement of the mean entropy for each run."""
     seed, count = study.seeds[0], study.scale.images["figure5"]
 
@@ -32,7 +32,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws accuracy and entropy against lambda."""
     seed = study.seeds[0]
@@ -64,9 +64,10 @@ def draw(
             )
         ],
     )
-    lines += [
-        "",
-        "A 95 % interval of an accuracy reaches at most "
-        f"{100 * results.reach:.1f} points up or down.",
-    ]
+    if results.reach is not None:
+        lines += [
+            "",
+            "A 95 % interval of an accuracy reaches at most "
+            f"{100 * results.reach:.1f} points up or down.",
+        ]
     return lines, results.to_dict()

@@ -10,12 +10,12 @@ from adt_tf.analysis import epoch_time
 from adt_tf.reproduction import paper_numbers, stopwatch
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 _TIMED_ROUNDS = 5
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement of all methods' steps in turns.
 
     All methods have the same number of steps in an epoch.
@@ -46,7 +46,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws the time of an epoch relative to AT-PGD's."""
     theirs = paper_numbers.rows("figure7")

@@ -19,18 +19,18 @@ from adt_tf.reproduction import attack_runs, paired_differences
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement
 from adt_tf.reproduction.registry import OURS
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 _BASELINE = "AT-PGD"
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns no measurement: the evaluations hold all counts."""
     return []
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws PR(rho) of each model against the distributions."""
     seed = study.seeds[0]

@@ -10,10 +10,10 @@ from adt_tf import data
 from adt_tf.analysis import hessian, loss_surface
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns measurements of the loss surfaces and of the eigenvalues."""
     seed, count = study.seeds[0], study.scale.images["figure2"]
     first = next(iter(rows.values()))
@@ -55,7 +55,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws the surfaces to one scale, and the eigenvalues."""
     surface = arrays["figure2-surface"]

@@ -20,12 +20,12 @@ from adt_tf.evaluation.outcome import RIGHT
 from adt_tf.reproduction import paired_differences, train_runs
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 _SPLITS = ("train", "test")
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement for each run and epoch."""
     seed, count = study.seeds[0], study.scale.images["overfitting"]
 
@@ -65,7 +65,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws both accuracies of each run against the epoch."""
     curves = {
@@ -147,7 +147,8 @@ def _draw_curves(
         title="Robust accuracy on training and test images",
     )
     axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    locator: Any = axes.xaxis.get_major_locator()
+    locator.set_params(integer=True)
     axes.legend(frameon=False)
     plots.tidy(axes)
     count = len(next(iter(curves.values()))["test_robust"][0])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from adt_tf import attacks
 from adt_tf.analysis import transfer
 from adt_tf.reproduction.documents import markdown_table
 from adt_tf.reproduction.measurements import Arrays, Measurement, fields_of
-from adt_tf.reproduction.study import Rows, Study
+from adt_tf.reproduction.study import Runs, Study
 
 _TRANSFERRED = ("pgd-20", "mim-20")
 
 
-def measurements(study: Study, rows: Rows) -> list[Measurement]:
+def measurements(study: Study, rows: Runs) -> list[Measurement]:
     """Returns one measurement for each attack."""
     count = study.scale.images["figure4"]
     first = next(iter(rows.values()))
@@ -31,7 +32,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
     return [
         Measurement(
             f"figure4-{attack}",
-            lambda attack=attack: measure(attack),
+            functools.partial(measure, attack),
             tuple(rows.values()),
             {"images": count},
             gradients=len(rows) * count * 22,
@@ -41,7 +42,7 @@ def measurements(study: Study, rows: Rows) -> list[Measurement]:
 
 
 def draw(
-    study: Study, rows: Rows, arrays: Arrays
+    study: Study, rows: Runs, arrays: Arrays
 ) -> tuple[list[str], dict[str, Any]]:
     """Draws a heat map for each attack."""
     lines, values = [], {}

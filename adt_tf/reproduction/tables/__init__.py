@@ -17,7 +17,8 @@ To add a table of accuracies:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from adt_tf import networks
 from adt_tf.reproduction.registry import (
@@ -90,7 +91,7 @@ _TRADES_BASELINES = {
     **_against("TRADES", "{}, beta 6.0"),
 }
 _PART = "A_rob is over the attacks of the full table, {}."
-_GENERATOR = {
+_GENERATOR: dict[str, Callable[..., Any]] = {
     "Generator of ADT-EXP-AM": networks.explicit_generator,
     "Generator of ADT-IMP-AM": networks.implicit_generator,
 }

@@ -46,25 +46,26 @@ def write(study: Study, name: str, target: Target) -> None:
     These may be more rows than `--rows` selects.
     """
     # A table that the paper does not have shows the columns of all protocols.
-    theirs = {label: dict.fromkeys(("A_nat", "A_rob")) for label in target.rows}
+    theirs: Mapping[str, Mapping[str, Any]] = {
+        label: dict.fromkeys(("A_nat", "A_rob")) for label in target.rows
+    }
     source = "Beyond the paper"
     if name in paper_numbers.NUMBERS:
         theirs = paper_numbers.rows(name)
         source = paper_numbers.NUMBERS[name]["source"]
     rows = {
         label: run
-        for label, run in target.rows.items()
-        if run is not None
-        and all(
-            attack_runs.is_evaluated(study, run, seed, target.protocol)
+        for label, run in target.runs.items()
+        if all(
+            attack_runs.is_evaluated(study, run, seed, target.protocols[0])
             for seed in study.seeds
         )
     }
     columns = list(next(iter(theirs.values())))
-    protocol = study.scale.protocols[target.protocol]
+    protocol = study.scale.protocols[target.protocols[0]]
     accuracies = {
         label: [
-            _accuracies(study, run, seed, target.protocol, columns)
+            _accuracies(study, run, seed, target.protocols[0], columns)
             for seed in study.seeds
         ]
         for label, run in rows.items()
@@ -97,7 +98,7 @@ def write(study: Study, name: str, target: Target) -> None:
     lines += _released_lines(study, columns, others, theirs)
     lines += ["", "Measured by:", ""]
     lines += [
-        f"- `{attack_runs.command(study, run, seed, target.protocol)}`"
+        f"- `{attack_runs.command(study, run, seed, target.protocols[0])}`"
         for run in rows.values()
         for seed in study.seeds
     ]
@@ -145,7 +146,7 @@ def _released_lines(
     study: Study,
     columns: Sequence[str],
     others: Mapping[str, Mapping[str, Any]],
-    theirs: Mapping[str, Mapping[str, float]],
+    theirs: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
     """Returns the table of the released models and the list of their files."""
     if not others:
@@ -212,12 +213,13 @@ def cell(shares: Sequence[Mapping[str, float] | None]) -> str:
         shares: "value", "low" and "high" in % for each seed; None for an
             attack that was not run.
     """
-    if shares[0] is None:
+    measured = [share for share in shares if share is not None]
+    if len(measured) < len(shares):
         return _MISSING
-    values = [share["value"] for share in shares]
+    values = [share["value"] for share in measured]
     if len(values) == 1:
         # Near 0 and 100 % the interval is not symmetric.
-        low, high = shares[0]["low"], shares[0]["high"]
+        low, high = measured[0]["low"], measured[0]["high"]
         reach = max(high - values[0], values[0] - low)
         return f"{values[0]:.1f} ± {reach:.1f}"
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
@@ -225,7 +227,7 @@ def cell(shares: Sequence[Mapping[str, float] | None]) -> str:
 
 def _heading(column: str, protocol: Protocol) -> str:
     """Returns a column with the attack that replaces it at this scale."""
-    attack = COLUMNS.get(column)
+    attack = COLUMNS.get(column, "")
     replacement = protocol.attacks.get(attack, attack)
     return column if replacement == attack else f"{column} (here {replacement})"
 
@@ -284,7 +286,7 @@ def _compare(
         gaps = []
         for seed in study.seeds:
             reports = [
-                attack_runs.report(study, rows[k], seed, target.protocol)
+                attack_runs.report(study, rows[k], seed, target.protocols[0])
                 for k in (label, other)
             ]
             robust = [report.robust == RIGHT for report in reports]
@@ -293,7 +295,9 @@ def _compare(
             values.append(_paired(label, other, seed, gap, p_value))
             gaps.append(gap.mean)
         if len(gaps) > 1:
-            gap = paired_differences.difference(gaps, np.zeros(len(gaps)))
+            gap = paired_differences.difference(
+                np.array(gaps), np.zeros(len(gaps))
+            )
             p_value = paired_differences.p_value(gaps)
             values.append(_paired(label, other, "all", gap, p_value))
     if not values:

@@ -64,7 +64,7 @@ def write(study: Study, name: str, target: Target) -> None:
     """Writes the matrix of the rows that have been evaluated."""
     rows = {
         label: run
-        for label, run in target.rows.items()
+        for label, run in target.runs.items()
         if all(
             attack_runs.is_evaluated(study, run, seed, protocol)
             for seed in study.seeds
@@ -178,7 +178,7 @@ def _caption(study: Study) -> list[str]:
     (attack,) = (
         spsa.attacks[name]
         for _, name in _COLUMNS.values()
-        if name in spsa.attacks
+        if name is not None and name in spsa.attacks
     )
     return [
         "Accuracy in % (rows: trained on; columns: attacked with); "
@@ -215,7 +215,7 @@ def _gaps(verdicts: _Verdicts) -> dict[str, dict[str, Difference]]:
     baseline = verdicts.get(_BASELINE)
     if baseline is None:
         return {}
-    gaps = {}
+    gaps: dict[str, dict[str, Difference]] = {}
     for label, seeds in verdicts.items():
         if label == _BASELINE:
             continue

@@ -8,6 +8,7 @@ for arrays in without_prefixes(read(path)):     # no module. or model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def group(arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     >>> group({"conv1.weight": 0, "conv1.bias": 1, "bn.num_batches_tracked": 2})
     {'conv1': {'weight': 0, 'bias': 1}}
     """
-    modules = {}
+    modules: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         module, _, leaf = name.rpartition(".")
         if leaf != _COUNTER:

@@ -46,7 +46,9 @@ def match(
         for slot in slots(node.layer, node.flattened):
             module = modules_by_layer.get(node.name)
             name = f"{module}.{slot.leaf}"
-            array = modules.get(module, {}).get(slot.leaf)
+            array = None
+            if module is not None:
+                array = modules.get(module, {}).get(slot.leaf)
             if array is None:
                 missing.append(
                     name if module else f"{slot.leaf} of {node.name}"

@@ -54,7 +54,7 @@ def layer_graph(model: keras.Model) -> dict[str, Node]:
     >>> layer_graph(model)["logits"].flattened
     (4, 4, 3)
     """
-    nodes = {}
+    nodes: dict[str, Node] = {}
     _walk(model, "", frozenset(), nodes)
     for node in nodes.values():
         node.ancestors = node.parents.union(
@@ -71,7 +71,7 @@ def _walk(
     nodes: dict[str, Node],
 ) -> frozenset[str]:
     """Adds the nodes of a model after `sources`; returns its last nodes."""
-    ends = {}
+    ends: dict[str, frozenset[str]] = {}
     for layer, parents in _connections(model):
         before = _union(ends[name] for name in parents) if parents else sources
         name = prefix + layer.name
@@ -88,7 +88,7 @@ def _walk(
 def _connections(model: keras.Model) -> Iterator[tuple[Any, list[str]]]:
     """Yields each layer with the names of the layers before it."""
     if isinstance(model, keras.Sequential):
-        previous = []
+        previous: list[str] = []
         for layer in model.layers:
             yield layer, previous
             previous = [layer.name]

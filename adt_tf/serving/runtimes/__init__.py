@@ -26,7 +26,7 @@ import tensorflow as tf
 from adt_tf import checks
 from adt_tf.files import first_line
 from adt_tf.serving import saved_model
-from adt_tf.serving.runtimes.types import Run
+from adt_tf.serving.runtimes.types import LoadedFile
 
 
 class _Format(NamedTuple):
@@ -126,7 +126,7 @@ def convert(
         for name in names:
             target = _FORMATS[name]
             path = pathlib.Path(folder) / target.file
-            settings = {}
+            settings: dict[str, Any] = {}
             if target.precision is not None:
                 settings["precision"] = target.precision
                 settings["calibration"] = calibration
@@ -138,7 +138,7 @@ def convert(
     return results
 
 
-def load(path: str | os.PathLike) -> Run:
+def load(path: str | os.PathLike) -> LoadedFile:
     """Returns a function from float images in [0, 1] to logits.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 
@@ -26,7 +26,7 @@ class Request(NamedTuple):
         normalization: Mean and standard deviation of each channel, or None.
     """
 
-    options: Mapping[str, str | None]
+    options: Mapping[str, str | Any]
     shapes: Shapes
     input_shape: Sequence[int] | None
     normalization: Normalization | None

@@ -35,7 +35,7 @@ def _build_small_cnn(request: Request) -> keras.Model:
 
 def _dense_shapes(shapes: Shapes) -> list[tuple[int, ...]]:
     """Returns the shapes of fc1, fc2, ... while each fits the one before."""
-    dense = []
+    dense: list[tuple[int, ...]] = []
     while True:
         shape = shapes.get(f"fc{len(dense) + 1}.weight", ())
         if len(shape) != 2 or (dense and shape[1] != dense[-1][0]):

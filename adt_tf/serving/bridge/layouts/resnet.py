@@ -27,7 +27,7 @@ from adt_tf.serving.bridge.layouts.base import (
 )
 from adt_tf.serving.bridge.layouts.wide_resnet import deepmind_settings
 
-_DEPTHS = {(2, 2, 2, 2): 18, (3, 4, 6, 3): 34}
+_DEPTHS: dict[tuple[int, ...], int] = {(2, 2, 2, 2): 18, (3, 4, 6, 3): 34}
 
 
 def _depth(shapes: Shapes, kernel: str, first_stage: int) -> int | None:

@@ -33,7 +33,9 @@ def _refuse_large(*sizes: int) -> None:
         raise ValueError(f"its graph makes a constant of {list(sizes)}")
 
 
-def _constant_of_shape(attributes: dict[str, Any], shape: np.ndarray):
+def _constant_of_shape(
+    attributes: dict[str, Any], shape: np.ndarray
+) -> np.ndarray:
     sizes = [int(size) for size in shape]
     _refuse_large(*sizes)
     value = attributes.get("value", np.zeros(1, np.float32))
@@ -80,7 +82,9 @@ def _gather(attributes, array, indices):
     return np.take(array, indices, attributes.get("axis", 0))
 
 
-def _binary(function: Callable[..., np.ndarray]):
+def _binary(
+    function: Callable[..., np.ndarray],
+) -> Callable[..., np.ndarray]:
     def operator(attributes, first, second):
         _refuse_large(*np.broadcast_shapes(first.shape, second.shape))
         return function(first, second)

@@ -143,7 +143,7 @@ class _Converter:
             if any(size not in (None, other) for size, other in pairs):
                 raise ValueError(f"its images are {shape}, not {input_shape}")
             shape = input_shape
-        if None in shape or min(shape) < 1:
+        if any(size is None or size < 1 for size in shape):
             raise ValueError(
                 f"its images have no fixed size, {shape}: pass input_shape=..."
             )
@@ -172,7 +172,9 @@ class _Converter:
             raise ValueError(f"{where} makes {list(elements)} for one image")
         self._values[node.output[0]] = value
 
-    def _value(self, operator: str, name: str, attributes: Any, inputs: Any):
+    def _value(
+        self, operator: str, name: str, attributes: Any, inputs: Any
+    ) -> Any:
         if not any(isinstance(value, Symbol) for value in inputs):
             if operator not in constants.OPERATORS:
                 raise Unsupported("of constants")

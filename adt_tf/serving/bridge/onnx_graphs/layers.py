@@ -152,7 +152,7 @@ def _relu(name, attributes, x):
     return x.like(keras.layers.ReLU(name=name)(x.tensor))
 
 
-def _same(name: str, attributes: dict[str, Any], x: Symbol, *_) -> Symbol:
+def _same(name: str, attributes: dict[str, Any], x: Symbol, *_: Any) -> Symbol:
     return x
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,14 +49,16 @@ class Array(Buildable):
     """A NumPy array of a pickle."""
 
     def __init__(self) -> None:
-        self._array = np.zeros(0)
+        self._array: np.ndarray = np.zeros(0)
 
     def build(self, state: Any) -> None:
         """Sets the shape, the dtype, the order and the bytes."""
         _, shape, dtype, fortran, content = state
         self.fill(content, dtype, shape, "F" if fortran else "C")
 
-    def fill(self, content: Any, dtype: Any, shape: Any, order: str) -> None:
+    def fill(
+        self, content: Any, dtype: Any, shape: Any, order: Literal["C", "F"]
+    ) -> None:
         """Sets the numbers.
 
         Args:

@@ -10,6 +10,7 @@ table. `pickletools` splits the program into opcodes and runs nothing.
 
 from __future__ import annotations
 
+import mmap
 import pickletools
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
@@ -63,7 +64,7 @@ class Record(dict, Buildable):
 
 
 def load(
-    stream: BinaryIO,
+    stream: BinaryIO | mmap.mmap,
     constructors: Mapping[str, Constructor],
     persistent_load: Callable[[Any], Any],
     budget: Budget,
@@ -96,7 +97,8 @@ def load(
     ValueError: it names builtins.print, which is not read: ...
     """
     machine = _Machine(constructors, persistent_load, budget)
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+    source: Any = stream  # `genops` needs `read`, `readline` and `tell` only.
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(source)):
         if opcode.name == "STOP":
             return machine.pop()
         if count == _MAX_OPCODES:
@@ -117,9 +119,9 @@ class _Machine:
         self._constructors = constructors
         self._persistent_load = persistent_load
         self._budget = budget
-        self._stack = []
-        self._marks = []
-        self._memo = {}
+        self._stack: list[Any] = []
+        self._marks: list[Any] = []
+        self._memo: dict[int, Any] = {}
 
     def run(self, name, argument):
         """Executes one opcode."""

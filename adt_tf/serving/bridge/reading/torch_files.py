@@ -95,8 +95,8 @@ def legacy_form(path: pathlib.Path) -> Iterator[Any]:
     content.seek(len(LEGACY_MAGIC))
     for _ in ("version", "machine"):
         _load(content, refuse_storage, budget)
-    types = {}
-    places = {}
+    types: dict[str, str] = {}
+    places: dict[str, tuple[int, int]] = {}
 
     def read(key: str, number: str, size: int) -> np.ndarray:
         if key not in places:
