@@ -2,8 +2,8 @@
 
     python tests/support/distributed_evaluation.py FLAGS...
 
-LOGICAL_DEVICES=n makes n devices of the CPU. SLOWLY=1 saves after every piece
-and takes its time, so that the process can be killed in the middle.
+LOGICAL_DEVICES=n makes n devices of the CPU. SLOWLY=s saves after every piece
+and then sleeps for s seconds, so that the process can be killed in the middle.
 """
 
 import os
@@ -12,16 +12,32 @@ import time
 
 import tensorflow as tf
 
-(cpu,) = tf.config.list_physical_devices("CPU")
-devices = int(os.environ.get("LOGICAL_DEVICES", "1"))
-if devices > 1:
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * devices
-    )
 
-if "TF_CONFIG" in os.environ:
-    # On a busy machine a process may get no turn for longer than the 10 s
-    # after which TensorFlow takes a worker that says nothing for dead.
+def main(*arguments: str) -> None:
+    """Configures TensorFlow's devices, then runs the command."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    devices = int(os.environ.get("LOGICAL_DEVICES", "1"))
+    if devices > 1:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * devices
+        )
+    if "TF_CONFIG" in os.environ:
+        wait_long_for_workers()
+
+    from adt_tf.cli import evaluate
+
+    if "SLOWLY" in os.environ:
+        slow_down(float(os.environ["SLOWLY"]))
+    sys.argv = ["adt-evaluate", *arguments]
+    evaluate.main()
+
+
+def wait_long_for_workers() -> None:
+    """Raises the time after which a silent worker counts as dead.
+
+    On a busy machine a process may get no turn for longer than the default of
+    10 seconds.
+    """
     from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
     from tensorflow.python.eager import context
 
@@ -35,19 +51,21 @@ if "TF_CONFIG" in os.environ:
         ],
     )
 
-from adt_tf.attacks.resumable import Pieces  # noqa: E402
-from adt_tf.cli import evaluate  # noqa: E402
-from adt_tf.evaluation import state  # noqa: E402
 
-if "SLOWLY" in os.environ:
+def slow_down(seconds: float) -> None:
+    """Saves after every piece of an attack, and sleeps."""
+    from adt_tf.attacks.resumable import Pieces
+    from adt_tf.evaluation import state
+
     state._SAVE_EVERY = 0.0
     advance = Pieces.advance
 
     def slowly(self, num_steps):
         advance(self, num_steps)
-        time.sleep(float(os.environ["SLOWLY"]))
+        time.sleep(seconds)
 
     Pieces.advance = slowly
 
-sys.argv = ["adt-evaluate", *sys.argv[1:]]
-evaluate.main()
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
