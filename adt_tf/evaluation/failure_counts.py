@@ -53,22 +53,24 @@ class FailureCounts:
         self.samples = np.zeros(shape, np.int32)
         self.seconds = np.zeros(num_distributions)
         self.probe = probe
-        self.path = None
+        self.path: pathlib.Path | None = None
         self.resumed = False
         self._saved_at = time.monotonic()
         if directory is not None:
             name = f"unfinished-failures-{key[:16]}.npz"
             self.path = pathlib.Path(directory) / name
-            self._load(is_counted, max_samples)
+            self._load(self.path, is_counted, max_samples)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         names = ("failures", "samples", "seconds", "probe")
         return {name: getattr(self, name) for name in names}
 
-    def _load(self, is_counted: np.ndarray, max_samples: int) -> None:
+    def _load(
+        self, path: pathlib.Path, is_counted: np.ndarray, max_samples: int
+    ) -> None:
         expected = self._arrays()
         size = sum(array.nbytes for array in expected.values())
-        saved = array_files.read_arrays(self.path, largest=size + (1 << 20))
+        saved = array_files.read_arrays(path, largest=size + (1 << 20))
         if saved is None or saved.keys() != expected.keys():
             return  # an unusable file: start from zero
         if any(

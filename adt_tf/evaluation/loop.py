@@ -21,6 +21,7 @@ from adt_tf import checks
 from adt_tf.attacks import Attack
 from adt_tf.attacks.results import Progress
 from adt_tf.attacks.resumable import Pieces
+from adt_tf.data import DiskImages
 from adt_tf.evaluation import time_left
 from adt_tf.evaluation.batches import (
     batches,
@@ -66,7 +67,7 @@ class Loop:
     def __init__(
         self,
         classifier: Any,
-        images: np.ndarray,
+        images: np.ndarray | DiskImages,
         labels: np.ndarray,
         state: State,
         *,
@@ -86,6 +87,7 @@ class Loop:
         self.predict = predict_function(classifier)
         self.is_over = is_over
         self.workers = workers or Workers()
+        self._since = time.monotonic()
         # Number of steps of each attack that take a piece's time.
         self._pace: dict[str, int] = {}
 
@@ -329,7 +331,7 @@ class Loop:
         )
 
     def _padded(
-        self, array: np.ndarray, rows: np.ndarray, size: int
+        self, array: np.ndarray | DiskImages, rows: np.ndarray, size: int
     ) -> tf.Tensor:
         """Repeats the last example up to a full batch: few shapes."""
         return tf.constant(array[rows[padded_index(len(rows), size)]])

@@ -22,6 +22,7 @@ import numpy as np
 from adt_tf import checks, configs, data, linting
 from adt_tf.attacks import Attack
 from adt_tf.checks import arguments
+from adt_tf.data import DiskImages
 from adt_tf.evaluation import classes
 from adt_tf.evaluation.loop import Loop
 from adt_tf.evaluation.outcome import NATURAL, NOT_RUN, RIGHT, ROBUST, Report
@@ -186,7 +187,7 @@ def evaluated(
         )
     loop.natural()
     state.merge(workers)
-    warnings = ()
+    warnings: tuple[linting.Finding, ...] = ()
     if settings.warns and workers.index == 0:
         warnings = linting.quick_failures(
             classifier, images, labels, bounds=bounds
@@ -250,7 +251,7 @@ def _verdicts(state: State, attacks: Sequence[Attack]) -> np.ndarray:
 
 def _state(
     classifier: Any,
-    images: np.ndarray,
+    images: np.ndarray | DiskImages,
     labels: np.ndarray,
     attacks: Sequence[Attack],
     names: Sequence[str],
@@ -323,7 +324,7 @@ def _checked_names(attacks: Sequence[Attack]) -> list[str]:
 
 def _bounds(attacks: Sequence[Attack]) -> tuple[float, float]:
     """Returns the pixel bounds of all attacks; [0, 1] without attacks."""
-    bounds = {tuple(attack.threat_model.bounds) for attack in attacks}
+    bounds = {attack.threat_model.bounds for attack in attacks}
     if len(bounds) > 1:
         raise ValueError(
             "Argument `attacks` must hold attacks with the same pixel bounds. "

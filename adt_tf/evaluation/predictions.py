@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from adt_tf import checks
 
-_PREDICT = weakref.WeakKeyDictionary()
+_PREDICT: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def predict_function(classifier: Any) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a compiled classifier, kept as long as the classifier lives."""
     if classifier not in _PREDICT:
         # A strong reference here would keep the classifier alive for ever.
-        reference = weakref.ref(classifier)
+        reference: Callable[[], Any] = weakref.ref(classifier)
         _PREDICT[classifier] = tf.function(
             lambda x: checks.as_logits(
                 reference()(x, training=False), reference()

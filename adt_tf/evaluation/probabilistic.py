@@ -101,7 +101,7 @@ def evaluate_probabilistic(
         verbose: Whether to show progress.
         **settings: Further arguments of `evaluate`.
     """
-    settings = Settings(
+    all_settings = Settings(
         batch_size=batch_size,
         seed=seed,
         directory=directory,
@@ -113,7 +113,7 @@ def evaluate_probabilistic(
         dataset,
         distributions,
         attacks,
-        settings,
+        all_settings,
         thresholds=thresholds,
         max_samples=max_samples,
         confidence=confidence,
@@ -218,10 +218,13 @@ def _checked(
     attacks: Sequence[Attack],
 ) -> list[Attack]:
     """Returns the attacks to sample, or raises `ValueError`."""
-    sources = distributions
+    sources: list[Attack]
     if isinstance(distributions, int | float | ThreatModel):
         sources = from_noise_to_worst(threat_models.get(distributions))
-    sources = [sources] if isinstance(sources, Attack) else list(sources)
+    elif isinstance(distributions, Attack):
+        sources = [distributions]
+    else:
+        sources = list(distributions)
     if not sources or not all(isinstance(s, Attack) for s in sources):
         raise arguments.error(
             "be a radius, a threat model, or attacks such as "

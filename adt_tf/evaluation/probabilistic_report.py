@@ -137,7 +137,7 @@ class ProbabilisticReport:
         possible = int(np.sum(decisions != 0))
         low = clopper_pearson(for_it, total, _OVER_IMAGES)[0]
         high = clopper_pearson(possible, total, _OVER_IMAGES)[1]
-        return float(max(0.0, low - slack)), float(min(1.0, high + slack))
+        return max(0.0, float(low) - slack), min(1.0, float(high) + slack)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it."""

@@ -20,6 +20,7 @@ import tqdm
 from adt_tf import objectives, seeds
 from adt_tf.attacks import Attack
 from adt_tf.attacks.tracing import use_xla
+from adt_tf.data import DiskImages
 from adt_tf.evaluation.batches import batches, padded_index, smallest_size
 from adt_tf.evaluation.failure_counts import BLOCK, FailureCounts
 
@@ -46,7 +47,7 @@ class Sampler:
     def __init__(
         self,
         classifier: Any,
-        images: np.ndarray,
+        images: np.ndarray | DiskImages,
         labels: np.ndarray,
         *,
         seed: int,

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from adt_tf import array_files, checks
 from adt_tf.attacks.results import Progress
+from adt_tf.data import DiskImages
 from adt_tf.evaluation.sharing import Workers
 
 _SAVE_EVERY = 5.0  # seconds
@@ -48,8 +49,8 @@ class State:
 
     def __init__(
         self,
-        names: list[str],
-        images: np.ndarray,
+        names: Sequence[str],
+        images: np.ndarray | DiskImages,
         *,
         keep_examples: bool,
         directory: str | pathlib.Path | None,
@@ -63,7 +64,7 @@ class State:
         self.seconds = np.zeros(len(names))
         self.examples = np.array(images[:]) if keep_examples else np.zeros(0)
         self.probe = np.zeros(0, np.float32) if probe is None else probe
-        self.path = None
+        self.path: pathlib.Path | None = None
         self.resumed = self.refused = False
         self._saved_at = self._batch_saved_at = time.monotonic()
         self._is_chief = worker == 0
@@ -73,17 +74,17 @@ class State:
             self.path = pathlib.Path(directory) / f"{name}.npz"
             self._others = f"{stem}.worker-*.npz"
             self._load(self.path)
-            for path in self._paths_of_others():
+            for path in self._paths_of_others(self.path):
                 self._load(path)
 
-    def _paths_of_others(self) -> list[pathlib.Path]:
+    def _paths_of_others(self, own: pathlib.Path) -> list[pathlib.Path]:
         """Returns the files of other workers, batches left out."""
-        chief = self.path.with_name(self._others.partition(".")[0] + ".npz")
-        paths = [chief, *sorted(self.path.parent.glob(self._others))]
+        chief = own.with_name(self._others.partition(".")[0] + ".npz")
+        paths = [chief, *sorted(own.parent.glob(self._others))]
         return [
             path
             for path in paths
-            if path != self.path and not path.name.endswith(".batch.npz")
+            if path != own and not path.name.endswith(".batch.npz")
         ]
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -132,7 +133,7 @@ class State:
         self.outcomes[:] = np.where(codes >= _FALLEN, 0, is_right)
         self.parts_done[:] = codes % _FALLEN >> 1
 
-    def reset(self, images: np.ndarray) -> None:
+    def reset(self, images: np.ndarray | DiskImages) -> None:
         """Discards all verdicts.
 
         Args:
@@ -155,11 +156,6 @@ class State:
         self._saved_at = time.monotonic()
 
     @property
-    def _batch_path(self) -> pathlib.Path:
-        """Path of the progress of the batch under attack."""
-        return self.path.with_suffix(".batch.npz")
-
-    @property
     def batch_is_due(self) -> bool:
         """Whether `save_batch` was last called a few seconds ago."""
         since = time.monotonic() - self._batch_saved_at
@@ -180,7 +176,7 @@ class State:
         leaves = enumerate(tf.nest.flatten(progress))
         arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in leaves}
         keys = {"place": np.array(place), "rows": np.array(rows)}
-        array_files.write_arrays(self._batch_path, {**keys, **arrays})
+        array_files.write_arrays(_batch_path(self.path), {**keys, **arrays})
         self._batch_saved_at = time.monotonic()
 
     def batch_rows(self, place: tuple[int, int]) -> np.ndarray:
@@ -226,7 +222,7 @@ class State:
         """Returns the arrays saved for one part of an attack, or None."""
         if self.path is None or not self.resumed:
             return None
-        saved = array_files.read_arrays(self._batch_path)
+        saved = array_files.read_arrays(_batch_path(self.path))
         if saved is None or not {"place", "rows"} <= saved.keys():
             return None
         rows = saved["rows"]
@@ -240,7 +236,7 @@ class State:
         if self.path is None:
             return
         self.path.unlink(missing_ok=True)
-        self._batch_path.unlink(missing_ok=True)
+        _batch_path(self.path).unlink(missing_ok=True)
         if self._is_chief:
             for path in self.path.parent.glob(self._others):
                 path.unlink(missing_ok=True)
@@ -273,7 +269,7 @@ def _is_consistent(arrays: dict[str, np.ndarray]) -> bool:
 
 def fingerprint(
     models: Sequence[Any],
-    images: np.ndarray,
+    images: np.ndarray | DiskImages,
     labels: np.ndarray,
     settings: Any,
 ) -> str:
@@ -290,7 +286,14 @@ def fingerprint(
     return hashlib.sha256(repr((settings, digest)).encode()).hexdigest()
 
 
-def probe(classifiers: Sequence[Any], images: np.ndarray) -> np.ndarray:
+def _batch_path(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path of the progress of the batch under attack."""
+    return path.with_suffix(".batch.npz")
+
+
+def probe(
+    classifiers: Sequence[Any], images: np.ndarray | DiskImages
+) -> np.ndarray:
     """Returns the logits of the first images under each classifier, joined.
 
     They tell apart models with equal weights but another head or precision, and

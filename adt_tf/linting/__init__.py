@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from adt_tf import data, files, threat_models
 from adt_tf.checks import arguments
+from adt_tf.data import DiskImages
 from adt_tf.linting.findings import Finding, LintReport
 from adt_tf.linting.rules import gradient, inference, masking, model
 from adt_tf.linting.subject import Subject
@@ -127,7 +128,7 @@ def lint(
 
 def quick_failures(
     classifier: Any,
-    images: np.ndarray,
+    images: np.ndarray | DiskImages,
     labels: np.ndarray,
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
@@ -171,7 +172,10 @@ def quick_failures(
 
 
 def _spread_subject(
-    classifier: Any, images: np.ndarray, labels: np.ndarray, number: int
+    classifier: Any,
+    images: np.ndarray | DiskImages,
+    labels: np.ndarray,
+    number: int,
 ) -> Subject:
     """Returns a subject with evenly spaced examples, for no attack."""
     number = min(number, len(labels))

@@ -62,7 +62,7 @@ def describe(
     names = [name.lower() for name in attack_names]
     sampled = [name.lower() for name in distributions or ()]
     trains = any(name.startswith(GENERATORS) for name in (*names, *sampled))
-    more = {}
+    more: dict[str, Any] = {}
     if sampled:
         more = {"distributions": sampled, "max_samples": max_samples}
     if minutes is not None:
