@@ -42,10 +42,9 @@ define_classifier(FLAGS)
 flags.DEFINE_string(
     "protocol",
     None,
-    "Named list of attacks: paper, spsa, transfer, distributional, "
-    "probabilistic, rice, autoattack, budget (with --minutes) or quick "
-    "(default: quick, unless "
-    "--attacks is given).",
+    "Named list of attacks: paper, released, spsa, transfer, distributional, "
+    "probabilistic, rice, autoattack, generalisation, budget (with --minutes) "
+    "or quick (default: quick, unless --attacks is given).",
     flag_values=FLAGS,
 )
 flags.DEFINE_list(

@@ -116,7 +116,7 @@ def define_model(values: flags.FlagValues) -> None:
         "model",
         None,
         "SavedModel or file to use instead of a run: .keras, .pt, .pth, "
-        ".safetensors, .npz, .onnx, .h5.",
+        ".safetensors, .npz, .onnx, .h5, .index.",
         flag_values=values,
     )
     flags.DEFINE_string(

@@ -24,7 +24,8 @@ flags.DEFINE_list(
     "target",
     None,
     "Tables and figures to produce: table1 ... table11, figure1 ... figure7, "
-    "autoattack, claims, or all.",
+    "autoattack, recipe, generalisation, overfitting, probabilistic, claims, "
+    "or all.",
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(

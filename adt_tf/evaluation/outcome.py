@@ -77,13 +77,18 @@ class Report:
         return numbers
 
     @property
-    def caveat(self) -> str:
-        """Text to show beside A_rob where it must not stand alone, or ""."""
-        reasons = [
+    def failures(self) -> list[str]:
+        """Reasons why no accuracy under attack is to be trusted."""
+        return [
             warning.brief or warning.check
             for warning in self.warnings or ()
             if warning.status == "fail"
         ]
+
+    @property
+    def caveat(self) -> str:
+        """Text to show beside A_rob where it must not stand alone, or ""."""
+        reasons = self.failures
         texts = [f"not to be trusted: {'; '.join(reasons)}"] if reasons else []
         if self.unfinished:
             texts.append("an upper bound: the time was over")

@@ -20,7 +20,7 @@ def text(report: Report) -> str:
         low, high = report.intervals[name]
         rows.append(
             f"{name:<{width}}  {100 * value:6.2f} %   "
-            f"[{100 * low:5.1f}, {100 * high:5.1f}]{_cut(report, name)}"
+            f"[{100 * low:5.1f}, {100 * high:5.1f}]{_mark(report, name)}"
         )
     rule = "-" * max(map(len, rows))
     robust = rows.pop()
@@ -47,12 +47,15 @@ def text(report: Report) -> str:
     )
 
 
-def _cut(report: Report, name: str) -> str:
-    """Returns on how many images an attack was run, where it was cut."""
-    if name not in report.unfinished:
+def _mark(report: Report, name: str) -> str:
+    """Returns a note for the row of an attack that was cut or is blind."""
+    if name not in report.attacks:
         return ""
-    done, due = report.unfinished[name]
-    return f"  cut: {done} of {due} images" if done else "  not run"
+    notes = ["not to be trusted"] if report.failures else []
+    if name in report.unfinished:
+        done, due = report.unfinished[name]
+        notes.append(f"cut: {done} of {due} images" if done else "not run")
+    return "".join(f"  {note}" for note in notes)
 
 
 def markdown(report: Report) -> str:
@@ -68,7 +71,7 @@ def markdown(report: Report) -> str:
         seconds = report.seconds.get(name)
         caveat = report.caveat if name == ROBUST else ""
         lines.append(
-            f"| {escape(name)}{_cut(report, name)} | {100 * value:.2f}"
+            f"| {escape(name)}{_mark(report, name)} | {100 * value:.2f}"
             f"{f' ({escape(caveat)})' if caveat else ''} | "
             f"{100 * low:.1f} to {100 * high:.1f} | "
             f"{'' if seconds is None else f'{seconds:.0f}'} |"

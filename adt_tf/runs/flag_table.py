@@ -100,7 +100,8 @@ class FlagTable:
         "Classifier: small_cnn, preact_resnet18, wrn-DEPTH-WIDTH, keras:NAME "
         "for a network of keras.applications, package.module:function for "
         "your own Python function (on the command line only), or a file to "
-        "start from (.keras, .pt, .pth, .safetensors, .npz, .onnx, .h5).",
+        "start from (.keras, .pt, .pth, .safetensors, .npz, .onnx, .h5, "
+        ".index).",
     )
     weights: str | None = flag(
         None,
