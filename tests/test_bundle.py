@@ -202,7 +202,9 @@ def test_nothing_is_overwritten(name, exported, tmp_path):
 
 
 def test_names_of_other_classes_are_refused(test_data, tmp_path):
-    with pytest.raises(ValueError, match="has 10 classes, but mine names 3"):
+    with pytest.raises(
+        ValueError, match="has 10 classes, but mine has 3 class names"
+    ):
         export_job.export(make_convolutional(), test_data, tmp_path / "new")
     assert not list(tmp_path.iterdir())
 

@@ -299,8 +299,8 @@ def _draw_distances(results: Diversity, axes: Any) -> None:
         xlim=(0, 1.05 * results.distances.max() or 1.0),
         ylim=(num_sources - 0.6, -0.75),
         xlabel="mean l2 distance between two perturbations of an image\n"
-        f"(a dot is an image, n = {num_images}; line: mean; fooled: share of "
-        f"perturbations, {results.right.sum()} images)",
+        f"(dots: {num_images} images; line: mean; fooled: of "
+        f"{results.right.sum()} correct images)",
     )
     axes.set_yticks(
         range(num_sources),

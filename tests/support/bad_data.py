@@ -164,7 +164,10 @@ ROWS = {
     "fewer labels in an .npy file": (loaded("npy fewer"), "6 images and 5"),
     "a pickle in an .npy file": (loaded("npy pickle"), "Cannot read .*pickle"),
     "an .npy file cut off": (loaded("npy cut"), "Cannot read '.*npy cut'"),
-    "text in an .npy file": (loaded("npy text"), "images.npy is no .npy file"),
+    "text in an .npy file": (
+        loaded("npy text"),
+        "images.npy is not an .npy file",
+    ),
     "vectors in an .npy file": (loaded("npy shape"), r"shape \[N, H, W, C\]"),
     "another size of .npy files": (
         loaded("npy floats", image_size=(4, 4)),

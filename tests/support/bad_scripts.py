@@ -252,7 +252,7 @@ ROWS = {
     ),
     "a flagfile that names one that is not there": (
         [*TRAIN, "--flagfile={f}/dangling.flags"],
-        "no flagfile gone.flags, which .*dangling.flags names",
+        "no flagfile gone.flags, which .*dangling.flags includes",
     ),
     "flagfiles that include each other": (
         [*TRAIN, "--flagfile={f}/circle.flags"],
