@@ -238,7 +238,7 @@ def test_protocols_build(path):
 
 
 def test_protocols_are_all_there():
-    expected = "artifact autoattack distributional generalisation paper"
+    expected = "artifact autoattack budget distributional generalisation paper"
     names = " ".join(path.stem for path in PROTOCOLS)
     assert names == (
         f"{expected} probabilistic quick released rice spsa transfer"
