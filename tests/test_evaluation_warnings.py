@@ -91,12 +91,11 @@ def test_a_misleading_number_does_not_stand_alone(kind, honest, examples):
 
 
 def test_normalised_input_is_noticed(honest, digits):
-    """The loss of accuracy is small, so more examples are needed."""
+    """Two ranges differ less than 0..1 and 0..255, so it takes more examples."""
     x, y = digits
     mean, deviation = float(x.mean()), float(x.std())
     model = stacked(layers.Rescaling(deviation, offset=mean), honest)
     report = run(model, (x, y))
-    assert report.accuracy["natural"] > 0.5
     assert "expects (x - mean) / std, not images x in" in report.caveat
 
 
