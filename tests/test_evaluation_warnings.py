@@ -91,7 +91,7 @@ def test_a_misleading_number_does_not_stand_alone(kind, honest, examples):
 
 
 def test_normalised_input_is_noticed(honest, digits):
-    """Two ranges differ less than 0..1 and 0..255, so it takes more examples."""
+    """Close ranges need more examples than 0..1 and 0..255 do."""
     x, y = digits
     mean, deviation = float(x.mean()), float(x.std())
     model = stacked(layers.Rescaling(deviation, offset=mean), honest)

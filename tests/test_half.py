@@ -68,6 +68,7 @@ def with_other_layers():
 
 @pytest.mark.parametrize("build", [residual, nested, with_other_layers])
 def test_values_and_gradients_are_those_of_float32(build):
+    keras.utils.set_random_seed(0)
     model, x = build(), images()
     before = snapshot(model)
 

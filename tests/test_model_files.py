@@ -160,7 +160,7 @@ def test_training_starts_from_weights(fine_tuned):
         (["--network={f}/none.pt"], "A model must be a .keras file"),
         (
             ["--network={f}/model.keras", "--dataset={f}/wide.npz"],
-            "must take images .* as .* needs",
+            "must take images .* as .* requires",
         ),
         (
             ["--network={f}/model.keras", "--precision=mixed_bfloat16"],
