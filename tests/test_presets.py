@@ -201,7 +201,10 @@ def test_commands_take_presets(tmp_path):
             "architecture: remove",
         ),
         (["--replay"], "--preset is required"),
-        ([f"--preset={ADT_EXP}", "--replay", "--seed=1"], "no other flags .*--seed"),
+        (
+            [f"--preset={ADT_EXP}", "--replay", "--seed=1"],
+            "no other flags .*--seed",
+        ),
     ],
 )
 def test_flags_that_do_not_go_together(arguments, message, tmp_path):

@@ -537,7 +537,7 @@ def test_table_names_what_its_paired_share_stands_under(make_study):
     accuracies.write(study, "table2", TARGETS["table2"])
     text = (study.output / "table2.md").read_text()
     assert (
-        "under each of fgsm, pgd-20, pgd-100, mim-random-20, cw-30, fea-5,"
+        "withstand all of fgsm, pgd-20, pgd-100, mim-random-20, cw-30, fea-5,"
         in text
     )
 
