@@ -35,16 +35,25 @@ def built(name, ball="Linf"):
     return make(name, THREAT_MODELS[ball])
 
 
+def pairs(names, is_slow):
+    """Returns (attack, norm) pairs, some of them as slow tests."""
+    return [
+        pytest.param(
+            (name, ball), marks=[pytest.mark.slow] * is_slow(name, ball)
+        )
+        for ball in THREAT_MODELS
+        for name in names
+    ]
+
+
 def in_every_norm(names):
-    return [(name, ball) for ball in THREAT_MODELS for name in names]
+    """A variant of an attack in the second norm is a slow test."""
+    return pairs(names, lambda name, ball: " " in name and ball != "Linf")
 
 
 def compiled():
-    """XLA takes seconds for each attack: the second norm is a slow test."""
-    return [
-        pytest.param(pair, marks=[pytest.mark.slow] * (pair[1] != "Linf"))
-        for pair in in_every_norm(STRONG)
-    ]
+    """XLA takes seconds for each attack: only plain ones in one norm are fast."""
+    return pairs(STRONG, lambda name, ball: " " in name or ball != "Linf")
 
 
 def label(pair):

@@ -93,7 +93,7 @@ def test_saved_reloaded_and_gone_on_alike(name, images, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MOST)
 def test_classifier_is_exported_alone(name, images, tmp_path):
     trainer = make_trainer(name)
     trainer.train_on_batch(*images)

@@ -195,6 +195,7 @@ class Unsaved(keras.Model):
         return self.inner(x)
 
 
+@pytest.mark.slow
 def test_weights_are_examples_several_times():
     """In the networks' scalar as in the classifier's."""
     x = np.random.default_rng(0).uniform(size=(4, 8, 8, 1)).astype("float32")
