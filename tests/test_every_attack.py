@@ -52,7 +52,7 @@ def in_every_norm(names):
 
 
 def compiled():
-    """XLA takes seconds for each attack: only plain ones in one norm are fast."""
+    """XLA takes seconds an attack: only plain ones in one norm are fast."""
     return pairs(STRONG, lambda name, ball: " " in name or ball != "Linf")
 
 
