@@ -173,7 +173,7 @@ def evaluate(*arguments: str) -> None:
     )
     # A process can join other machines only before it has devices.
     import_tensorflow(
-        devices=distribute != "multiworker", streams=bool(config.stream)
+        devices=distribute != "multiworker", streams=config.may_stream
     )
     from adt_tf.runs import (
         evaluation_files,
@@ -294,7 +294,7 @@ def _evaluate_artifact() -> None:
         FLAGS, file_names.artifact(file_name), model="source"
     )
     config = config_to_measure(FLAGS, model="source")
-    import_tensorflow(streams=bool(config.stream))
+    import_tensorflow(streams=config.may_stream)
     from adt_tf.runs import artifact_job, evaluation_files, inputs
     from adt_tf.serving import artifact
 

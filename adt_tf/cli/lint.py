@@ -37,7 +37,7 @@ define_config(FLAGS, shown=(*OF_EVALUATION, "architecture"))
 def lint() -> None:
     """Runs all checks on the classifier of a workdir or a file."""
     config = config_to_measure(FLAGS)
-    import_tensorflow(streams=bool(config.stream))
+    import_tensorflow(streams=config.may_stream)
     from adt_tf import linting
     from adt_tf.runs import inputs, lint_job
     from adt_tf.runs.workdir import Workdir

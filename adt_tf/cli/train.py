@@ -28,7 +28,7 @@ def train() -> None:
     config = Config(**given_config(FLAGS))
     # Connecting to other machines must come before the devices are created.
     import_tensorflow(
-        devices=config.distribute != "multiworker", streams=bool(config.stream)
+        devices=config.distribute != "multiworker", streams=config.may_stream
     )
     from adt_tf.networks import own_functions
     from adt_tf.runs.experiment import Experiment

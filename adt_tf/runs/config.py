@@ -91,6 +91,17 @@ class Config(FlagTable):
         return dataclasses.replace(config, **changes)
 
     @property
+    def may_stream(self) -> bool:
+        """Whether images may be read from disk when they are needed.
+
+        Without --stream or --nostream, only a folder counts: large data sets
+        of other kinds are recognised after TensorFlow is imported.
+        """
+        if self.stream is None:
+            return os.path.isdir(self.dataset)
+        return self.stream
+
+    @property
     def network_function(self) -> str | None:
         """The package.module:function that --network names, or None."""
         is_code = flagfiles.names_code(self.network)
