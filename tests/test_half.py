@@ -89,11 +89,13 @@ def test_values_and_gradients_are_those_of_float32(build):
         fast = twins.fast(model)
         assert fast is not model
         actual = value_and_gradient(fast)
-    for one, other in zip(actual, value_and_gradient(model), strict=True):
+    # bfloat16 rounds by 2^-9. In the gradient it may also open or close a ReLU
+    # or move a maximum: with other layers, seeds 0 to 7 gave 0.007 to 0.33.
+    expected = value_and_gradient(model)
+    for one, other, bound in zip(actual, expected, (0.02, 0.2), strict=True):
         assert one.dtype == tf.float32
         error = np.linalg.norm(one - other) / np.linalg.norm(other)
-        # bfloat16 rounds by 2^-9, and may open or close a ReLU.
-        assert 1e-5 < error < 0.2
+        assert 1e-5 < error < bound
     np.testing.assert_equal(snapshot(model), before)
 
 
