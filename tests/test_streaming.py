@@ -1,5 +1,6 @@
 """Data that stay on the disk: the same batches and results as in memory."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -11,6 +12,7 @@ import tensorflow as tf
 import adt_tf
 from adt_tf import attacks, checks, data, seeds
 from adt_tf.runs import provenance
+from adt_tf.runs.config import Config
 from tests.support import disk_data, in_process
 
 FORMS = ("folder", "arrays", "records")
@@ -51,6 +53,21 @@ def test_like_the_array(form, names):
     some = disk.images.take(mask).take([2, 0])
     np.testing.assert_array_equal(some[:], memory.images[mask][[2, 0]])
     np.testing.assert_array_equal(np.stack(list(some)), some[:])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_config_knows_that_it_may_stream(form, names):
+    """Commands ask before TensorFlow is imported."""
+    dataset, *rest = names[form].values()
+    config = Config(dataset=dataset, data_dir=rest[0] if rest else None)
+    assert config.may_stream
+    assert not dataclasses.replace(config, stream=False).may_stream
+
+
+def test_config_knows_that_it_cannot_stream(names):
+    other = names["records"]["data_dir"]
+    assert not Config(dataset="digits", data_dir=other).may_stream
+    assert not Config(dataset="cifar10", data_dir=other).may_stream
 
 
 @pytest.mark.parametrize("form", FORMS)

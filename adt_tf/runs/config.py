@@ -12,6 +12,7 @@ values. This module does not import TensorFlow, so that commands start fast.
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import pathlib
 from collections.abc import Sequence
@@ -94,12 +95,17 @@ class Config(FlagTable):
     def may_stream(self) -> bool:
         """Whether images may be read from disk when they are needed.
 
-        Without --stream or --nostream, only a folder counts: large data sets
-        of other kinds are recognised after TensorFlow is imported.
+        Without --stream or --nostream, a folder and a data set in array_record
+        files count: their size is known only after TensorFlow is imported.
         """
-        if self.stream is None:
-            return os.path.isdir(self.dataset)
-        return self.stream
+        if self.stream is not None:
+            return self.stream
+        return os.path.isdir(self.dataset) or _has_records(
+            self.data_dir
+            or os.environ.get("TFDS_DATA_DIR")
+            or "~/tensorflow_datasets",
+            self.dataset,
+        )
 
     @property
     def network_function(self) -> str | None:
@@ -144,3 +150,9 @@ class Config(FlagTable):
         return {
             name: value for name, value in values.items() if value is not None
         }
+
+
+def _has_records(data_dir: str, name: str) -> bool:
+    """Whether a data set of TensorFlow Datasets is in array_record files."""
+    folder = glob.escape(os.path.join(os.path.expanduser(data_dir), name))
+    return any(glob.iglob(f"{folder}/*/*.array_record*"))
