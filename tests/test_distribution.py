@@ -122,8 +122,15 @@ def test_two_devices_give_the_weights_of_one(tmp_path):
     "method", sorted(set(methods.list()) - {"fea_scatter"})
 )
 def test_two_devices_give_the_weights_of_one_for_every_method(method, tmp_path):
+    """Networks of the attack are trained by SGD.
+
+    Adam divides by the size of a gradient, so its steps amplify the rounding
+    of gradients near zero: by up to 2e-4 in two steps of ADT-IMP-AM.
+    """
     flags = [*SHORT, f"--method={method}", *SMALL.get(method, [])]
-    assert run_mirrored(tmp_path, flags) < 5e-6
+    amortized = "--width_factor" in " ".join(flags)
+    environment = {"ATTACK_RATE": "0.01"} if amortized else {}
+    assert run_mirrored(tmp_path, flags, **environment) < 5e-6
 
 
 @pytest.mark.slow
