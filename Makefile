@@ -19,7 +19,7 @@ PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 JAX := .venv-jax
 JAX_STAMP := $(JAX)/.installed
-BENCHMARKS := training_speed evaluation_speed step_time method_time resources
+BENCHMARKS := training_speed convolution_speed evaluation_speed step_time method_time resources
 
 # Read when TensorFlow is imported: fewer log lines, and oneDNN's fast
 # convolutions on every CPU. A value from the environment wins.

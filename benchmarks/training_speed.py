@@ -159,7 +159,7 @@ def measure(case: Case, rounds: int) -> list[dict]:
         ("ours by default", case.default_aims),
     ):
         suffix = ""
-        if side != "ours":
+        if side != "ours" and aims:
             format = trainers[side].attack.gradient.precision
             suffix = f", ours by default (search in {format})"
         for name, aim in aims.items():

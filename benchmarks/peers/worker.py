@@ -29,6 +29,8 @@ frozen (true: no weight gradients), channels_last. Fields of "train": method
 "max-autotune" or "best", the faster of the last two), bfloat16 (false: no
 autocast). Without channels_last or samples, both values are timed and the
 faster one is kept.
+"convolution" runs a 3x3 convolution and its input gradient on images of
+input_shape, `repeats` times; bfloat16 as above.
 "attack" runs an attack of libraries.py by its name (field attack, such as
 "torchattacks/autoattack"); its answers also hold the number of images that
 withstand it. Every answer has the processor's seconds. The answer to a line
@@ -52,6 +54,7 @@ _FIELDS = {
     "train": {"method", "variant", "k", "T", "width_factor"}
     | {"learning_rate", "samples", "compile", "bfloat16"},
     "attack": {"attack"},
+    "convolution": {"bfloat16", "repeats"},
 }
 _MODES = ["default", "max-autotune"]
 
@@ -69,6 +72,8 @@ def prepare(fields: dict[str, Any]) -> tuple[Callable[[], Any], dict, int]:
         raise ValueError(f"Task {task!r} has no field {', '.join(unknown)}.")
     torch.set_num_threads(fields.get("threads", 2))
     images, labels = _data(fields)
+    if task == "convolution":
+        return _convolution(fields, images), {}, len(images)
     if task == "attack":
         return _attack(fields, images, labels), {}, len(images)
     if task == "pgd":
@@ -158,6 +163,28 @@ def _attack(fields, images, labels):
         x_adv = attack(images, labels)
         with torch.inference_mode():
             return int((network(x_adv).argmax(1) == labels).sum())
+
+    return work
+
+
+def _convolution(fields, images):
+    dtype = torch.bfloat16 if fields.get("bfloat16") else torch.float32
+    channels = images.shape[1]
+    images, slopes, kernel = (
+        tensor.to(dtype).contiguous(memory_format=torch.channels_last)
+        for tensor in (
+            images,
+            torch.rand_like(images),
+            torch.randn(channels, channels, 3, 3),
+        )
+    )
+
+    images.requires_grad_()
+
+    def work():
+        for _ in range(fields.get("repeats", 1)):
+            outputs = torch.nn.functional.conv2d(images, kernel, padding=1)
+            torch.autograd.grad(outputs, images, slopes)
 
     return work
 
