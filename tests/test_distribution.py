@@ -173,28 +173,11 @@ def test_ten_steps_are_those_of_one_device(method, tmp_path):
         f"{workers:.1e}; from each other {apart:.1e}"
     )
     assert apart < 1e-6
-    # Adam makes whole steps of rounding errors in the generator's gradient:
-    # `test_two_devices_stray_no_further_than_rounding_does` is for that.
+    # Rounding errors in the generator's gradient grow with the steps: see
+    # `test_each_step_on_two_devices_is_that_of_one`.
     assert method == "adt_exp_am" or max(mirrored, workers) < 2e-5
     # Only the chief writes.
     assert len(list((tmp_path / "multiworker" / "tensorboard").iterdir())) == 1
-
-
-@pytest.mark.slow
-def test_ten_steps_of_a_generator_without_adam(tmp_path):
-    """Small steps of plain SGD amplify no rounding: what is left is ours.
-
-    At the usual rate one device, started 1e-7 away, strays by 8e-3.
-    """
-    flags = [*RUN, "--method=adt_exp_am", *SMALL["adt_exp_am"]]
-    flags.append("--learning_rate=0.001")
-    slow = {"ATTACK_RATE": "0.001"}
-    mirrored = run_mirrored(tmp_path, flags, **slow)
-    workers = tmp_path / "multiworker.npz"
-    finish(*start_workers(workers, flags, **slow))
-    apart = largest_difference(tmp_path / "none.npz", workers)
-    print(f"\nfrom one device: mirrored {mirrored:.1e}, workers {apart:.1e}")
-    assert max(mirrored, apart) < 1e-5
 
 
 @pytest.mark.slow
@@ -241,12 +224,13 @@ def test_the_hinge_of_the_entropy_is_that_of_the_global_batch():
         ("adt_exp", 1, "wrn-10-2"),
     ],
 )
-def test_two_devices_stray_no_further_than_rounding_does(
-    method, steps, network
-):
-    """The methods as they are, beside one device 1e-7 of its weights away.
+def test_each_step_on_two_devices_is_that_of_one(method, steps, network):
+    """The methods with their own optimisers; each step from the same state.
 
-    The wide network's convolutions run in Winograd's form.
+    Over several steps rounding errors grow by chance: where one of them changes
+    the sign before a ReLU, the gradient jumps. In one step from the same state
+    this happens rarely and changes little. The wide network's convolutions run
+    in Winograd's form.
     """
     script = "tests/support/distributed_steps.py"
     done = subprocess.run(
@@ -257,13 +241,13 @@ def test_two_devices_stray_no_further_than_rounding_does(
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout)
-    two, near = np.array(found["two devices"]), np.array(found["1e-7 away"])
-    print(f"\n{method}, first and last step: two devices {two[[0, -1]]}")
-    print(f"one device, 1e-7 away: {near[[0, -1]]}")
-    # One step of SGD amplifies nothing.
-    assert two[0, 0] < 1e-6
-    assert (two[-1] <= 10 * near[-1]).all()
+    result = json.loads(done.stdout)
+    weights, _, moments = np.array(result["differences"]).T
+    print(f"\n{method}: weights {weights}, moments {moments}")
+    assert len(weights) == steps and weights.max() < 1e-6
+    # The networks of an attack ascend gradients of the order of 0.1.
+    assert np.median(moments) < 1e-6
+    assert moments.max() <= 1e-3 * result["moment"]
 
 
 @pytest.mark.slow
@@ -300,7 +284,7 @@ def test_a_killed_worker_ends_the_job_which_then_goes_on(lost, tmp_path):
     # A checkpoint holds the sum of the workers' running means, and each goes
     # on from its share: that may round the epoch's means otherwise.
     means = [
-        np.genfromtxt(io.StringIO(end.pop("metrics.csv")), delimiter=",")
+        np.genfromtxt(io.BytesIO(end.pop("metrics.csv")), delimiter=",")
         for end in ends
     ]
     np.testing.assert_allclose(*means, rtol=1e-6)
