@@ -29,7 +29,7 @@ if "TF_CONFIG" in os.environ:
     context.context().configure_coordination_service(
         service_type="standalone",
         service_leader="/job:worker/replica:0/task:0",
-        heartbeat_timeout_in_ms=600_000,
+        heartbeat_timeout_in_ms=120_000,
         shutdown_barrier_timeout_in_ms=120_000,
         coordinated_jobs=[
             coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=2)
