@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from adt_tf import data
@@ -170,6 +171,36 @@ def test_from_the_command_line(pets, tmp_path):
         "train", *flags[:-1], f"--workdir={tmp_path}/w", "--image_size=8"
     )
     assert done.returncode and "a height and a width" in done.stderr
+
+
+def test_the_export_of_resized_images_resizes(pets, tmp_path):
+    workdir = tmp_path / "run"
+    in_process.run(
+        "train",
+        f"--dataset={pets}/",
+        *("--image_size=8,8", "--method=standard", "--epochs=1"),
+        *("--batch_size=4", f"--workdir={workdir}"),
+    )
+    for number, flags, words in (
+        (1, [], "any size, resized to 8 rows and 8 columns"),
+        (2, ["--noresize"], "of 8 rows and 8 columns; other sizes are refused"),
+    ):
+        done = in_process.run("export", f"--workdir={workdir}", *flags)
+        assert done.returncode == 0, done.stderr
+        assert ("serving_bytes resizes files" in done.stdout) == (number == 1)
+        version = workdir / "saved_model" / str(number)
+        known = json.loads((version / "robustness.json").read_text())
+        assert known["input"]["resize"] == (number == 1)
+        assert words in (version / "README.md").read_text()
+        serve = tf.saved_model.load(str(version)).signatures["serving_bytes"]
+        file = (pets / "test" / "cat" / "000.png").read_bytes()
+        if number == 1:
+            assert serve(images=tf.constant([file]))["label"].shape == (1,)
+        else:
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="--resize"
+            ):
+                serve(images=tf.constant([file]))
 
 
 def test_the_page_of_a_folder(pets, tmp_path):
