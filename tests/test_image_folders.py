@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from adt_tf import data
@@ -162,6 +163,12 @@ def test_from_the_command_line(pets, tmp_path):
     )
     done = in_process.run("train", *flags)
     assert done.returncode == 0, done.stderr
+    assert (
+        "Training on 8 images of 2 classes (8x8x3), 2 steps of 4 per epoch.\n"
+    ) in done.stdout
+    # The entropy of a point mass is 0, and is not shown.
+    assert "entropy" not in done.stdout
+    assert "entropy" in (workdir / "metrics.csv").read_text()
     done = in_process.run("evaluate", f"--workdir={workdir}", "--attacks=fgsm")
     assert done.returncode == 0, done.stderr
     result = json.loads((workdir / "evaluation.json").read_text())
@@ -170,6 +177,74 @@ def test_from_the_command_line(pets, tmp_path):
         "train", *flags[:-1], f"--workdir={tmp_path}/w", "--image_size=8"
     )
     assert done.returncode and "a height and a width" in done.stderr
+
+
+def test_the_data_of_a_run_are_told(pets, tmp_path):
+    arrays = {
+        "image": np.zeros((9, 8, 8, 3), "uint8"),
+        "label": np.arange(9) % 2,
+    }
+    np.savez(tmp_path / "extra.npz", **arrays)
+    told = "Training on {} images of 2 classes (8x8x3{}), {} steps of {}"
+    for name, flags, words in (
+        (
+            "remainder",
+            ["--batch_size=3", "--validation_examples=1"],
+            told.format(7, "", 2, 3) + " per epoch; left out of each epoch, at "
+            "random: 1; held out for validation: 1.\n",
+        ),
+        (
+            "extra",
+            [
+                "--batch_size=4",
+                "--stream",
+                f"--extra_data={tmp_path}/extra.npz",
+                "--extra_fraction=0.25",
+            ],
+            told.format(8, ", read from the disk", 2, 4) + " per epoch: 3 of "
+            "these images and 1 of 9 extra ones in a step.\n",
+        ),
+    ):
+        done = in_process.run(
+            "train",
+            f"--dataset={pets}/",
+            *("--image_size=8,8", "--epochs=1", f"--workdir={tmp_path}/{name}"),
+            *("--method=adt_exp", "--num_steps=1"),
+            *flags,
+        )
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout
+        assert "- entropy: " in done.stdout
+
+
+def test_the_export_of_resized_images_resizes(pets, tmp_path):
+    workdir = tmp_path / "run"
+    in_process.run(
+        "train",
+        f"--dataset={pets}/",
+        *("--image_size=8,8", "--method=standard", "--epochs=1"),
+        *("--batch_size=4", f"--workdir={workdir}"),
+    )
+    for number, flags, words in (
+        (1, [], "any size, resized to 8 rows and 8 columns"),
+        (2, ["--noresize"], "of 8 rows and 8 columns; other sizes are refused"),
+    ):
+        done = in_process.run("export", f"--workdir={workdir}", *flags)
+        assert done.returncode == 0, done.stderr
+        assert ("serving_bytes resizes files" in done.stdout) == (number == 1)
+        version = workdir / "saved_model" / str(number)
+        known = json.loads((version / "robustness.json").read_text())
+        assert known["input"]["resize"] == (number == 1)
+        assert words in (version / "README.md").read_text()
+        serve = tf.saved_model.load(str(version)).signatures["serving_bytes"]
+        file = (pets / "test" / "cat" / "000.png").read_bytes()
+        if number == 1:
+            assert serve(images=tf.constant([file]))["label"].shape == (1,)
+        else:
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="--resize"
+            ):
+                serve(images=tf.constant([file]))
 
 
 def test_the_page_of_a_folder(pets, tmp_path):

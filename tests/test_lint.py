@@ -99,6 +99,20 @@ def test_another_input_range(honest, digits, best):
     assert f"expects {best}, not" in finding.brief
 
 
+def test_a_higher_accuracy_by_chance_is_explained(honest, digits):
+    x = digits[0]
+    plain, doubled = predicted(honest, x), predicted(honest, 2 * x - 1)
+    differ = np.flatnonzero(plain != doubled)[:3]
+    rows = np.concatenate([np.flatnonzero(plain == doubled)[:40], differ])
+    report = run(honest, (x[rows], doubled[rows]), "input_range")
+    finding = report["input_range"]
+    assert finding.status == "pass"
+    assert (
+        f"; 2 * x - 1 gains 3 of {len(rows)} examples, which may be chance "
+        "(p = 0.1)."
+    ) in finding.evidence
+
+
 def test_rescaling_inside(honest, digits):
     def stacked(*first):
         return keras.Sequential([keras.Input((8, 8, 1)), *first, honest])
@@ -479,4 +493,11 @@ def test_outputs_of_another_shape(honest, digits):
 
 def test_progress_is_shown(honest, digits, capsys):
     run(honest, digits, "accuracy", "logits", verbose=True)
-    assert "2/2" in capsys.readouterr().out
+    *checks, end = capsys.readouterr().out.split("\r")[1:]
+    assert [text.rstrip() for text in checks] == [
+        "Check 1 of 2: accuracy",
+        "Check 2 of 2: logits",
+    ]
+    assert re.fullmatch(
+        r"2 checks in \d+\.\d s; longest: \w+ \d+\.\d s, \w+ \d+\.\d s\n", end
+    )

@@ -47,8 +47,9 @@ flags.DEFINE_list(
 )
 flags.DEFINE_boolean(
     "resize",
-    False,
-    "Let the served model resize image files of other sizes.",
+    None,
+    "Let the served model resize image files of other sizes (default: only if "
+    "the images of the run were resized, by --image_size).",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -88,7 +89,9 @@ def export() -> None:
         evaluations=export_job.evaluations_of(
             _evaluations(), classifier_fingerprint(FLAGS)
         ),
-        resize=FLAGS.resize,
+        resize=bool(config.image_size)
+        if FLAGS.resize is None
+        else FLAGS.resize,
         formats=FLAGS.runtimes,
         load_train=lambda: inputs.load_data(config, "train"),
     )

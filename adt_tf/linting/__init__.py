@@ -17,10 +17,10 @@ them by name.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -91,7 +91,7 @@ def lint(
         batch_size: Number of images in a batch.
         seed: Seed of the choice of examples and of all noise.
         checks: Names from `CHECKS`; all checks by default.
-        verbose: Whether to show a progress bar.
+        verbose: Whether to print the current check, and the time at the end.
 
     Returns:
         The findings, one for each check.
@@ -201,13 +201,19 @@ def _checked_names(checks: Sequence[str] | None) -> list[str]:
 
 
 def _run(subject: Subject, names: list[str], verbose: bool) -> list[Finding]:
-    bar = keras.utils.Progbar(
-        len(names), verbose=int(verbose), unit_name="check"
-    )
-    findings = []
-    for name in names:
+    findings, seconds = [], {}
+    for number, name in enumerate(names, 1):
+        if verbose:
+            text = f"\rCheck {number} of {len(names)}: {name:<20}"
+            print(text, end="", flush=True)
+        start = time.monotonic()
         findings.append(_finding(subject, name))
-        bar.add(1)
+        seconds[name] = time.monotonic() - start
+    if verbose:
+        longest = sorted(names, key=seconds.__getitem__, reverse=True)[:3]
+        listed = ", ".join(f"{name} {seconds[name]:.1f} s" for name in longest)
+        total = sum(seconds.values())
+        print(f"\r{len(names)} checks in {total:.1f} s; longest: {listed}")
     return findings
 
 

@@ -111,6 +111,14 @@ def export(
         classifier, path, complete, class_names=class_names, resize=resize
     )
     print(f"SavedModel in {version}: {lines[0]}")
+    height, width, _ = saved_model.image_shape(classifier)
+    print(
+        f"serving_bytes resizes files of any size to {height}x{width} "
+        "(--noresize refuses other sizes)"
+        if resize
+        else f"serving_bytes takes files of {height}x{width} only (--resize "
+        "takes any size)"
+    )
     for line in lines[1:]:
         print(f"{version}/{line}")
     print(f"Its description: {version / facts.FILE} and README.md beside it")

@@ -148,8 +148,7 @@ def describe(
             "signatures": {
                 "serving_default": f"float32 [batch, {sizes}] in [0, 1]",
                 "serving_uint8": f"uint8 [batch, {sizes}] in 0..255",
-                "serving_bytes": "PNG or JPEG files [batch], "
-                + ("resized" if contract.resize else "of that size"),
+                "serving_bytes": _files(shape, contract.resize),
             },
         },
         "threat_model": trained_for,
@@ -164,6 +163,14 @@ def describe(
         "licence": origin.licence,
         "runtimes": {k: dict(v) for k, v in contract.runtimes.items()},
     }
+
+
+def _files(image_shape: Sequence[int], resize: bool) -> str:
+    """Returns a description of the files that `serving_bytes` takes."""
+    size = f"{image_shape[0]} rows and {image_shape[1]} columns"
+    if resize:
+        return f"PNG or JPEG files [batch] of any size, resized to {size}"
+    return f"PNG or JPEG files [batch] of {size}; other sizes are refused"
 
 
 def write(folder: str | os.PathLike, values: dict[str, Any]) -> None:

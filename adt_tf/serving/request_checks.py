@@ -6,6 +6,8 @@ not decoded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 # Bytes of a file beside its pixels, such as a colour profile and a preview.
@@ -41,56 +43,80 @@ def assert_count(images: tf.Tensor, largest: int) -> tf.Tensor:
     count = tf.shape(images)[0]
     message = (
         f"A request must hold at most {largest} images: send them in several. "
-        "Received: images"
+        "Received: {} images"
     )
-    return _require(count <= largest, message, count, images)
+    return _require(count <= largest, message, [count], images)
 
 
-def assert_length(encoded: tf.Tensor, largest: int) -> tf.Tensor:
-    """Returns the files of a request, or fails if one is too long.
+def assert_length(file: tf.Tensor, index: tf.Tensor, largest: int) -> tf.Tensor:
+    """Returns a file, or fails if it is too long.
 
     Args:
-        encoded: Bytes of each file.
+        file: Bytes of the file, a scalar.
+        index: Index of the file in its request, for the message.
         largest: Largest number of bytes.
     """
-    length = tf.reduce_max(tf.strings.length(encoded))
+    length = tf.strings.length(file)
     message = (
-        f"A file must hold at most {largest} bytes: save it without texts and "
-        "previews. Received: bytes"
+        f"Each file must hold at most {largest} bytes: save it without texts "
+        "and previews. Received: file {} (counted from 0) of {} bytes"
     )
-    return _require(length <= largest, message, length, encoded)
+    return _require(length <= largest, message, [index, length], file)
 
 
 def assert_size(
-    file: tf.Tensor, height: int, width: int, *, resize: bool
+    file: tf.Tensor,
+    index: tf.Tensor,
+    height: int,
+    width: int,
+    *,
+    resize: bool,
 ) -> tf.Tensor:
     """Returns a PNG or JPEG file, or fails if its header's size is wrong.
 
     Args:
         file: Bytes of the file, a scalar.
+        index: Index of the file in its request, for the message.
         height: Height of the classifier's images.
         width: Width of the classifier's images.
         resize: Whether to accept any size of at most `MOST_PIXELS`.
     """
     size = _size_of(file)
-    expected = f"of {height} rows and {width} columns"
-    fits = tf.reduce_all(size == [height, width])
+    rows, columns = tf.unstack(tf.cast(size, tf.int64), 2)
     if resize:
         expected = f"of at most {MOST_PIXELS} pixels"
-        rows, columns = tf.unstack(tf.cast(size, tf.int64), 2)
         fits = (rows > 0) & (columns > 0) & (rows * columns <= MOST_PIXELS)
-    message = (
-        f"Each file must be a PNG or a JPEG {expected}. Received (-1: neither "
-        "of the two): rows and columns"
-    )
-    return _require(fits, message, size, file)
+    else:
+        expected = (
+            f"of {height} rows and {width} columns (a model exported with "
+            "--resize or resize=True takes other sizes too)"
+        )
+        fits = tf.reduce_all(size == [height, width])
+    start = f"Each file must be a PNG or a JPEG {expected}. Received: "
+    start += "file {} (counted from 0), which "
+    # A file that is no image has the size (-1, -1).
+    file = _require(rows != -1, start + "is neither of the two", [index], file)
+    end = "has {} rows and {} columns"
+    return _require(fits, start + end, [index, rows, columns], file)
 
 
 def _require(
-    condition: tf.Tensor, message: str, received: tf.Tensor, value: tf.Tensor
+    condition: tf.Tensor,
+    message: str,
+    received: Sequence[tf.Tensor],
+    value: tf.Tensor,
 ) -> tf.Tensor:
-    """Returns `value`, or fails with the message and the received tensor."""
-    check = tf.debugging.Assert(condition, [message, received])
+    """Returns `value`, or fails with a message.
+
+    Args:
+        condition: Whether the value is accepted, a scalar.
+        message: Message with {} for each received number.
+        received: Numbers in the message.
+        value: Result.
+    """
+    # `Assert` prints each tensor in brackets, so the message is one tensor.
+    text = tf.strings.format(message, list(received))
+    check = tf.debugging.Assert(condition, [text])
     with tf.control_dependencies([check]):
         return tf.identity(value)
 

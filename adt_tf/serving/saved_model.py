@@ -94,26 +94,31 @@ def export(
         )
         return serve(data.scale_images(images))
 
-    def decode(file: tf.Tensor) -> tf.Tensor:
-        file = request_checks.assert_size(file, height, width, resize=resize)
-        image = tf.io.decode_image(
-            file, channels=channels, expand_animations=False
+    def decode(indexed: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        index, file = indexed
+        longest = request_checks.longest_file(height, width, resize=resize)
+        file = request_checks.assert_length(file, index, longest)
+        file = request_checks.assert_size(
+            file, index, height, width, resize=resize
+        )
+        # It decodes PNG too, and JPEG with the pixels that Pillow, which reads
+        # the images of folders, returns.
+        image = tf.io.decode_jpeg(
+            file, channels=channels, dct_method="INTEGER_ACCURATE"
         )
         if resize:
-            image = tf.ensure_shape(image, [None, None, channels])
-            image = tf.image.resize(image, [height, width], antialias=True)
-            image = tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
+            image = _resized(
+                tf.ensure_shape(image, [None, None, channels]), height, width
+            )
         return tf.ensure_shape(image, [height, width, channels])
 
     def serve_bytes(images: tf.Tensor) -> dict[str, tf.Tensor]:
         encoded = request_checks.assert_count(
             tf.ensure_shape(images, [None]), max_images
         )
-        longest = request_checks.longest_file(height, width, resize=resize)
-        encoded = request_checks.assert_length(encoded, longest)
         decoded = tf.map_fn(
             decode,
-            encoded,
+            (tf.range(tf.shape(encoded)[0]), encoded),
             fn_output_signature=tf.TensorSpec(shape[1:], tf.uint8),
             # Only one large image is in memory at a time.
             parallel_iterations=1 if resize else None,
@@ -141,6 +146,21 @@ def export(
         archive.add_endpoint(name, function, input_signature=[spec])
     with files.atomic_write(path) as partial:
         archive.write_out(str(partial), verbose=False)
+
+
+def _resized(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """Resizes a uint8 image as Pillow does: first rows, and each pass rounds.
+
+    Args:
+        image: Image [rows, columns, channels].
+        height: Height of the result.
+        width: Width of the result.
+    """
+    for size in ((tf.shape(image)[0], width), (height, width)):
+        image = tf.image.resize(image, size, antialias=True)
+        image = tf.clip_by_value(tf.floor(image + 0.5), 0, 255)
+        image = tf.cast(image, tf.uint8)
+    return image
 
 
 def _names(

@@ -75,6 +75,14 @@ def input_range(subject: Subject) -> Verdict:
         f"Accuracy is {100 * np.mean(correct):.1f} % on images x in [0, 1], "
         f"{shares}"
     )
+    is_significant = p < SIGNIFICANCE / len(rescaled)
+    is_large = gained - lost > 0.02 * len(correct)
+    if gained > lost and not (is_significant and is_large):
+        reason = "may be chance" if is_large else "is too few to matter"
+        evidence += (
+            f"; {best} gains {gained - lost} of {len(correct)} examples, which "
+            f"{reason} (p = {p:.1g})"
+        )
     scales = [
         float(np.mean(layer.scale))
         for layer in subject.layers
@@ -91,8 +99,7 @@ def input_range(subject: Subject) -> Verdict:
         "layer, so that epsilon stays in pixels of [0, 1]; or remove one "
         "normalisation if the images are normalised twice."
     )
-    is_significant = p < SIGNIFICANCE / len(rescaled)
-    if is_significant and gained - lost > 0.02 * len(correct):
+    if is_significant and is_large:
         brief = f"it expects {best}, not images x in [0, 1]"
         return "fail", evidence, advice, brief
     # 1/127.5 is the largest scale in use for pixels of 0..255.
