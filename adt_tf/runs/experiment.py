@@ -19,7 +19,7 @@ import keras
 import tensorflow as tf
 
 from adt_tf import callbacks, data, precision
-from adt_tf.runs import inputs, provenance, recipes, strategies
+from adt_tf.runs import inputs, progress, provenance, recipes, strategies
 from adt_tf.runs.checkpoint_schedule import Policy, SaveState
 from adt_tf.runs.config import Config
 from adt_tf.runs.method_flags import takes
@@ -303,7 +303,7 @@ class Experiment:
                 self.extra_data,
                 network_file=self.network_file,
             )
-            print(self._data_summary())
+            print(progress.data_summary(self))
         start = time.time()
         train_to_the_end(
             self, workdir, lambda save: self._callbacks(workdir, save)
@@ -317,29 +317,6 @@ class Experiment:
             f"Trained in {time.time() - start:.0f} s. The classifier is "
             f"{workdir.classifier}"
         )
-
-    def _data_summary(self) -> str:
-        """Returns the data of an epoch, in a line."""
-        train, size = self.train_data, self.batch_size
-        steps = data.steps_per_epoch(train, size)
-        shape = "x".join(map(str, train.input_shape))
-        place = ", read from the disk" if train.is_streamed else ""
-        text = (
-            f"Training on {len(train)} images of {train.num_classes} classes "
-            f"({shape}{place}), {steps} steps of {size} per epoch"
-        )
-        left_out = len(train) - steps * size
-        if self.extra_data is not None:
-            own, extra = data.split_batch(size, self.extra_fraction)
-            text += (
-                f": {own} of these images and {extra} of "
-                f"{len(self.extra_data)} extra ones in a step"
-            )
-        elif left_out:
-            text += f"; left out of each epoch, at random: {left_out}"
-        if self.validation_data is not None:
-            text += f"; held out for validation: {len(self.validation_data)}"
-        return f"{text}."
 
     def _callbacks(
         self, workdir: Workdir, save: SaveState
@@ -367,30 +344,8 @@ class Experiment:
                 str(workdir.tensorboard), write_graph=False
             ),
             keras.callbacks.CSVLogger(str(workdir.metrics), append=True),
-            _Progress(),
+            progress.Bar(),
         ]
-
-
-class _Progress(keras.callbacks.ProgbarLogger):
-    """Keras' progress bar, without the entropy of point masses, always 0."""
-
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        super().on_train_batch_end(batch, _without_zero_entropy(logs))
-
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        super().on_epoch_end(epoch, _without_zero_entropy(logs))
-
-
-def _without_zero_entropy(logs: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in (logs or {}).items()
-        if name not in ("entropy", "val_entropy") or float(value) != 0
-    }
 
 
 def _resolved(config: Config, classifier: keras.Model) -> Config:
