@@ -440,7 +440,7 @@ ROWS = {
             "--dataset={f}/good.npz",
             "--attacks=fgsm",
         ],
-        "must be a .keras",
+        "no file or directory .*none.keras",
     ),
     "a model with code": (
         [
