@@ -212,6 +212,7 @@ def evaluated(
         warnings,
         labels,
         class_names,
+        {attack.name: attack.search for attack in attacks},
     )
     # The chief has written the report, or has failed and is not met here.
     workers.merged(np.zeros(1, bool))

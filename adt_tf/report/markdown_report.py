@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Sequence
 
 from adt_tf import files
+from adt_tf.evaluation.outcome import ROBUST
 from adt_tf.markdown import code, escape
 from adt_tf.report.evaluated_runs import EvaluatedRun
 
@@ -23,11 +24,18 @@ def table(runs: Sequence[EvaluatedRun]) -> str:
         "| --- |" + " ---: |" * len(names),
     ]
     for run in runs:
-        values = " | ".join(f"{100 * v:.1f}" for v in run.accuracy.values())
-        if run.report.caveat:
-            values += f" ({escape(run.report.caveat)})"
+        values = " | ".join(_cell(run, name) for name in names)
         lines.append(f"| {escape(run.name)} | {values} |")
     return "\n".join(lines)
+
+
+def _cell(run: EvaluatedRun, name: str) -> str:
+    """Returns an accuracy with the reason why it must not stand alone."""
+    notes = "; ".join(run.report.marks(name))
+    if name == ROBUST:
+        notes = run.report.caveat
+    value = f"{100 * run.accuracy[name]:.1f}"
+    return f"{value} ({escape(notes)})" if notes else value
 
 
 def render(runs: Sequence[EvaluatedRun]) -> str:

@@ -21,13 +21,13 @@ def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
     axes = figure.subplots()
     width = 0.8 / len(runs)
     for i, run in enumerate(runs):
+        caveat = run.report.caveat.partition(":")[0]
         bars = axes.bar(
             np.arange(len(names)) + (i - (len(runs) - 1) / 2) * width,
             [100 * value for value in run.accuracy.values()],
             width,
             color=plots.color(i),
-            label=_plain(run.name)
-            + (" (A_rob not to be trusted)" if run.report.caveat else ""),
+            label=_plain(run.name) + (f" (A_rob {caveat})" if caveat else ""),
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=plots.SMALL)
     axes.set_xticks(np.arange(len(names)), [_plain(name) for name in names])

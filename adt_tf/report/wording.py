@@ -149,9 +149,10 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
     Returns:
         The names and robust accuracies of the `first` and the `second` model,
         the `p_value` of McNemar's test, and the `claim` that they allow:
-        "unpaired" if the images differ, "untrusted" if the evaluation of the
-        first has a `caveat`, "doubtful" if lint fails on the first,
-        "significant", or "chance".
+        "untrusted" if the evaluation of a model has a caveat, "doubtful" if
+        lint fails on a model, "unpaired" if the images differ, "significant",
+        or "chance". `doubted` lists the names and robust accuracies of the
+        models that forbid a ranking, with their caveats.
     """
     if len(runs) < 2:
         return None
@@ -162,15 +163,22 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
         "second": second.name,
         "second_share": second.report.robust_accuracy,
     }
+    for claim, doubted in {
+        "untrusted": [run for run in runs if run.report.caveat],
+        "doubtful": [run for run in runs if run.lint and not run.lint["ok"]],
+    }.items():
+        if doubted:
+            return {
+                **view,
+                "claim": claim,
+                "doubted": [
+                    (run.name, run.report.robust_accuracy, run.report.caveat)
+                    for run in doubted
+                ],
+            }
     try:
         test = evaluation.compare(first.report, second.report)[ROBUST]
     except ValueError:
         return {**view, "claim": "unpaired"}
-    if first.report.caveat:
-        claim = "untrusted"
-        view["caveat"] = first.report.caveat
-    elif first.lint and not first.lint["ok"]:
-        claim = "doubtful"
-    else:
-        claim = "significant" if test.p_value < SIGNIFICANT else "chance"
+    claim = "significant" if test.p_value < SIGNIFICANT else "chance"
     return {**view, "claim": claim, "p_value": test.p_value}

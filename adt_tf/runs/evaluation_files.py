@@ -24,6 +24,7 @@ from adt_tf.runs.workdir import Workdir
 _SCHEMA = {
     "outcomes": Each(str),
     "attacks": Each(str),
+    "searches": Maybe(Each(str)),
     "num_examples": int,
     "seed": int,
     "independent": bool,
