@@ -61,7 +61,7 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
         "",
         *(
             f"- {escape(run.name)}: "
-            f"{code(run.result.get('command', run.folder))}"
+            f"{code(run.result.get('command') or run.evaluated)}"
             for run in runs
         ),
     ]
