@@ -138,3 +138,28 @@ def test_only_attacks_on_the_gradient_are_marked(tmp_path):
     assert "not to be trusted" in fgsm and "trusted" not in pgd
     sweep = text.partition('id="epsilon"')[2].partition("</section>")[0]
     assert "not to be trusted" in sweep
+
+
+def test_of_attacks_in_turn_none_is_called_the_strongest(tmp_path):
+    folder = make_workdir(tmp_path / "run", NAMES[0], independent=False)
+    runs = evaluated_runs.read_runs([folder])
+    sentence = wording.verdict(runs[0])
+    assert "strongest" not in sentence
+    assert "FGSM came first and fools 4 images" in sentence
+    assert "left standing and fool 6 more" in sentence
+    assert "The attacks ran in turn" in markdown_report.render(runs)
+    alone = make_workdir(tmp_path / "alone", NAMES[0])
+    runs = evaluated_runs.read_runs([alone])
+    assert "The strongest attack is PGD-20" in wording.verdict(runs[0])
+    assert "in turn" not in markdown_report.render(runs)
+
+
+def test_the_page_describes_the_distributions_of_its_ball(tmp_path):
+    texts = {}
+    for norm in ("linf", "l2"):
+        folder = make_workdir(tmp_path / norm, NAMES[0], norm=norm)
+        texts[norm] = render_page(evaluated_runs.read_runs([folder]))
+    assert "change of each pixel is ε tanh(u), where u" in texts["linf"]
+    assert (
+        "tanh" not in texts["l2"] and "keeps the direction of u" in texts["l2"]
+    )

@@ -14,6 +14,10 @@ from adt_tf.markdown import code, escape
 from adt_tf.report.evaluated_runs import EvaluatedRun
 
 _TITLE = "# Robustness on "
+_IN_TURN = (
+    "The attacks ran in turn: a column is the share that withstands its attack "
+    "and all attacks to the left. "
+)
 
 
 def table(runs: Sequence[EvaluatedRun]) -> str:
@@ -46,7 +50,8 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
         "",
         f"Accuracy in % on {result['num_examples']} test images, "
         f"{runs[0].threat_model.name} ball of radius {result['epsilon']:g}. "
-        "A_rob counts an image only if it withstands every attack.",
+        + ("" if runs[0].report.independent else _IN_TURN)
+        + "A_rob counts an image only if it withstands every attack.",
         "",
         table(runs),
         "",

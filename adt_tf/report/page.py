@@ -81,6 +81,7 @@ def render(
             epsilon=wording.epsilon_text(first.result["epsilon"]),
             norm=first.threat_model.name,
             threat=wording.threat(first),
+            squashes=first.threat_model.squashes,
             command=command,
             headline=wording.headline(runs),
             cards=accuracy_sections.verdict_cards(runs),

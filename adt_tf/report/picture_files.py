@@ -31,7 +31,10 @@ def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=plots.SMALL)
     axes.set_xticks(np.arange(len(names)), [_plain(name) for name in names])
-    axes.set(ylim=(0, 107), ylabel="accuracy (%)")
+    label = "accuracy (%)"
+    if not runs[0].report.independent:
+        label = "still standing after the attacks so far (%)"
+    axes.set(ylim=(0, 107), ylabel=label)
     axes.set_title(
         f"{_plain(runs[0].result['dataset'])}: accuracy under attack, "
         f"{runs[0].threat_model.name} epsilon = "
