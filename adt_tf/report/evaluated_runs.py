@@ -248,13 +248,12 @@ def _check_classifier(
     fingerprint = values.get("classifier")
     if not fingerprint or fingerprint == run.fingerprint:
         return
+    flag, place = "--model", run.classifier
     if run.workdir is not None:
-        place, flag = run.workdir.path, f"--workdir={run.workdir.path}"
-    else:
-        place, flag = run.classifier, f"--model={run.classifier}"
+        flag, place = "--workdir", run.workdir.path
     raise ValueError(
         f"{path} is about a classifier that is no longer in {place}. Run this "
-        f"command again: adt-{script} {flag}"
+        f"command again: adt-{script} {flag}={place}"
     )
 
 

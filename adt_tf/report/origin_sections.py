@@ -114,7 +114,7 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
 
 
 def _written_at(path: pathlib.Path | None) -> str | None:
-    return path and provenance.written_at(path)
+    return provenance.written_at(path) if path else None
 
 
 def _short(commit: str | None) -> str:

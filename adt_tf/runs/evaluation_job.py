@@ -159,10 +159,11 @@ def assess(
     """
     balls = [a.threat_model for a in (*distributions, *chosen)]
     known: dict[str, Any] = {"dataset": test.name}
-    for name, values in {
+    of_attacks: dict[str, set[Any]] = {
         "norm": {threat_models.norm_of(ball) for ball in balls},
         "epsilon": {ball.epsilon for ball in balls},
-    }.items():
+    }
+    for name, values in of_attacks.items():
         if len(values) == 1:
             known[name] = values.pop()
     details = {**known, **details}
