@@ -34,11 +34,14 @@ class GradientEstimator(Configured, abc.ABC):
             classifier sees at once; None for all.
         precision: Format in which the classifier computes during the search,
             one of `PRECISIONS`.
+        search: "gradient" if it differentiates the classifier, "queries" if it
+            sees the outputs alone.
     """
 
     images_per_example: int = 1
     sample_chunk: int | None = None
     precision: str = FLOAT32
+    search: str = "gradient"
     #: Whether repeated estimates at the same point are equal.
     is_exact: bool = False
 
@@ -144,6 +147,8 @@ def backpropagation(
 class _SPSA(GradientEstimator):
     num_samples: int
     radius: float
+
+    search = "queries"
 
     def __post_init__(self) -> None:
         count = self.num_samples

@@ -302,6 +302,26 @@ def test_surfaces_share_the_random_direction(small):
     assert (other.loss[:, 1, 2] != results.loss[:, 1, 2]).all()
 
 
+def test_the_outline_of_a_surface_is_that_of_the_ball(small):
+    """A diamond in l-infinity; in l2 an ellipse through the same corners."""
+    x, y = small
+    shapes = {}
+    for ball in (threat_models.Linf(0.1), threat_models.L2(0.1)):
+        results = loss_surface.measure_loss_surfaces(
+            {"one": make_linear()}, (x[0], y[0]), epsilon=ball, offsets=[-1, 1]
+        )
+        shapes[ball.name] = results.reach[0]
+    a, b = np.abs(shapes["l-infinity"].T)
+    np.testing.assert_allclose(a + b, 1, atol=1e-4)
+    a, b = shapes["l2"].T
+    np.testing.assert_allclose((a**2 + b**2)[::16], 1, atol=1e-4)
+    # a^2 + b^2 + 2 c a b = 1, with the cosine c of the two directions.
+    a, b = a[8::16], b[8::16]
+    cosine = (1 - a**2 - b**2) / (2 * a * b)
+    np.testing.assert_allclose(cosine, cosine[0], atol=1e-3)
+    assert abs(cosine[0]) < 1
+
+
 def test_surface_refuses_offsets_out_of_order(linear, small):
     x, y = small
     with pytest.raises(ValueError, match="increasing"):

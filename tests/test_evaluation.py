@@ -349,7 +349,7 @@ def test_more_steps_never_help_the_defender(classifier, labelled):
 
 
 BAD_DATA = {
-    "above 1": (lambda x, y: (x * 255, y), "divide them by 255|in \\[0, 1\\]"),
+    "above 1": (lambda x, y: (x * 255, y), "divide them by the|in \\[0, 1\\]"),
     "nan": (lambda x, y: (x * np.nan, y), "finite"),
     "rank": (lambda x, y: (x[..., 0], y), "shape"),
     "empty": (lambda x, y: (x[:0], y[:0]), "empty"),

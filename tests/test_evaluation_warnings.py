@@ -1,5 +1,6 @@
 """Tests that a misleading robust accuracy is shown with a warning."""
 
+import csv
 import json
 
 import keras
@@ -88,6 +89,37 @@ def test_a_misleading_number_does_not_stand_alone(kind, honest, examples):
     assert advice and escape(advice) in report.to_markdown()
     again = Report.from_dict(json.loads(json.dumps(report.to_dict())))
     assert again.warnings == report.warnings
+
+
+def test_query_attacks_on_a_blind_classifier_count(honest, examples):
+    """Only the attacks that need the gradient are not to be trusted."""
+    chosen = [
+        attacks.fgsm(EPSILON),
+        attacks.get("spsa-2", EPSILON),
+        attacks.square(EPSILON, num_queries=30),
+    ]
+    model = WRONG["rounded input"][0](honest)
+    report = adt_tf.evaluate(model, examples, chosen, verbose=False)
+    assert report.untrusted == ["FGSM"]
+    assert report.caveat.startswith("an upper bound by query attacks alone: no")
+    lines = str(report).splitlines()
+    marked = [line.split()[0] for line in lines if "not to be trusted" in line]
+    assert marked == ["FGSM"]
+    again = Report.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert again.caveat == report.caveat
+    # A random classifier spoils queries as well.
+    report = adt_tf.evaluate(dropping(honest), examples, chosen, verbose=False)
+    assert report.untrusted == list(report.attacks)
+    assert report.caveat.startswith("not to be trusted")
+
+
+def test_the_csv_file_says_so(honest, examples):
+    head = run(WRONG["dropout"][0](honest), examples).to_csv().splitlines()[0]
+    _, natural, fgsm, *robust = next(csv.reader([head]))[0:4]
+    assert natural == "natural" and fgsm == "FGSM (not to be trusted)"
+    assert robust[0].startswith("A_rob (not to be trusted: its outputs")
+    head = run(honest, examples).to_csv().splitlines()[0]
+    assert head == "example,natural,FGSM,A_rob"
 
 
 def test_normalised_input_is_noticed(honest, digits):

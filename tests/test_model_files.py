@@ -157,7 +157,7 @@ def test_training_starts_from_weights(fine_tuned):
             ["--network={f}/torch.npz", "--architecture=small_cnn"],
             "Argument `architecture` must be",
         ),
-        (["--network={f}/none.pt"], "A model must be a .keras file"),
+        (["--network={f}/none.pt"], "There is no file or directory"),
         (
             ["--network={f}/model.keras", "--dataset={f}/wide.npz"],
             "must take images .* as .* requires",

@@ -57,6 +57,10 @@ def test_the_page_says_the_norm(workdir, tmp_path):
 
 
 def test_another_norm_than_that_of_training(workdir, tmp_path):
+    other = (*ATTACKS, "--norm=linf", "--epsilon=0.05")
+    done = in_process.run("evaluate", f"--workdir={workdir}", *other)
+    assert done.returncode == 1 and "nothing was overwritten" in done.stderr
+    assert "l2 epsilon 0.6" in done.stderr
     linf = workdir / "evaluation-other.json"
     in_process.run(
         "evaluate",

@@ -84,6 +84,7 @@ def test_the_headline_claims_nothing(runs, text):
 def test_the_markdown_says_so(runs):
     first, second = markdown_report.table(runs).splitlines()[2:]
     assert "70.0 (not to be trusted: no input gradient" in first
+    assert first.count("(not to be trusted) |") == 2
     assert "trusted" not in second
 
 
@@ -101,3 +102,64 @@ def test_without_labels_the_page_says_how_to_get_them(tmp_path):
     folder = make_workdir(tmp_path / "run", NAMES[0])
     text = render_page(evaluated_runs.read_runs([folder]))
     assert "does not say which class" in text
+
+
+QUERIED = {
+    "warnings": [WARNING],
+    "searches": {"FGSM": "gradient", "PGD-20": "queries"},
+}
+
+
+def test_a_blind_model_in_second_place_forbids_praise_too(tmp_path):
+    """PGD-20 stands for Square: its verdicts on a blind model count."""
+    folders = [
+        make_workdir(tmp_path / "a", NAMES[0], warnings=[]),
+        make_workdir(tmp_path / "b", NAMES[1], **QUERIED),
+    ]
+    runs = evaluated_runs.read_runs(folders)
+    assert wording.headline(runs)["claim"] == "untrusted"
+    text = render_page(runs)
+    headline = text.partition('class="headline"')[2].partition("</p>")[0]
+    assert "No ranking" in headline and "most robust" not in headline
+    assert html.escape(NAMES[1]) in headline and NAMES[0] not in headline
+
+
+def test_only_attacks_on_the_gradient_are_marked(tmp_path):
+    folder = make_workdir(tmp_path / "run", NAMES[0], **QUERIED)
+    runs = evaluated_runs.read_runs([folder])
+    bound = f"an upper bound by query attacks alone: {WARNING['brief']}"
+    assert runs[0].report.caveat == bound
+    row = markdown_report.table(runs).splitlines()[-1].split(" | ")
+    assert row[2] == "80.0 (not to be trusted)" and row[3] == "70.0"
+    assert row[4].startswith("70.0 (an upper bound by query attacks alone")
+    text = render_page(runs)
+    table = text.partition('id="attacks"')[2].partition("</section>")[0]
+    fgsm, pgd = table.partition("<tbody>")[2].split("<tr>")[2:4]
+    assert "not to be trusted" in fgsm and "trusted" not in pgd
+    sweep = text.partition('id="epsilon"')[2].partition("</section>")[0]
+    assert "not to be trusted" in sweep
+
+
+def test_of_attacks_in_turn_none_is_called_the_strongest(tmp_path):
+    folder = make_workdir(tmp_path / "run", NAMES[0], independent=False)
+    runs = evaluated_runs.read_runs([folder])
+    sentence = wording.verdict(runs[0])
+    assert "strongest" not in sentence
+    assert "FGSM came first and fools 4 images" in sentence
+    assert "left standing and fool 6 more" in sentence
+    assert "The attacks ran in turn" in markdown_report.render(runs)
+    alone = make_workdir(tmp_path / "alone", NAMES[0])
+    runs = evaluated_runs.read_runs([alone])
+    assert "The strongest attack is PGD-20" in wording.verdict(runs[0])
+    assert "in turn" not in markdown_report.render(runs)
+
+
+def test_the_page_describes_the_distributions_of_its_ball(tmp_path):
+    texts = {}
+    for norm in ("linf", "l2"):
+        folder = make_workdir(tmp_path / norm, NAMES[0], norm=norm)
+        texts[norm] = render_page(evaluated_runs.read_runs([folder]))
+    assert "change of each pixel is ε tanh(u), where u" in texts["linf"]
+    assert (
+        "tanh" not in texts["l2"] and "keeps the direction of u" in texts["l2"]
+    )

@@ -1,5 +1,6 @@
 """A long attack says how long it may take, and is not slower than that."""
 
+import contextlib
 import re
 
 import pytest
@@ -7,12 +8,13 @@ import tensorflow as tf
 
 import adt_tf
 from adt_tf import attacks
+from adt_tf.evaluation import measurement
 from adt_tf.threat_models import Linf
 from tests.support.models import predicted
 from tests.support.tables import make_attack
 from tests.test_resumable_attacks import NAMES
 
-FRAME = re.compile(r"(\d+)/(\d+) \[(\d\d):(\d\d)\], (.*)")
+FRAME = re.compile(r"(\d+)/(\d+) [^[]*\[(\d\d):(\d\d)\], (.*)")
 
 
 def seconds_left(text):
@@ -87,3 +89,30 @@ def test_passes_are_those_that_the_classifier_sees(name, images):
     # The clean image and the result of each part, and two parts compared.
     judging = 6 * attack.num_parts
     assert attack.passes <= passes <= attack.passes + judging
+
+
+def test_finished_attacks_and_tries_are_named(honest, digits, capsys, tmp_path):
+    """A resumed evaluation has no bars of what is done."""
+    x, y = (part[:16] for part in digits)
+    chosen = [
+        attacks.pgd(0.02, num_steps=2),
+        attacks.Restarts(attacks.pgd(0.03, num_steps=9), 3),
+    ]
+    settings = measurement.Settings(directory=tmp_path)
+    for ends in (False, True):
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            measurement.evaluated(honest, (x, y), chosen, settings) as report,
+        ):
+            if not ends:  # as if the files could not be written
+                raise KeyboardInterrupt
+        text = capsys.readouterr().err
+        if not ends:
+            natural = int(16 * report.accuracy["natural"])
+            assert f"0/{3 * natural} tries, 3 an image [" in text
+            assert "step 9 of 9" in text
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    assert [name for name, _ in lines[:2]] == ["natural", "PGD-2"]
+    for (_, said), share in zip(lines, report.accuracy.values(), strict=False):
+        assert "finished before" in said and f"{100 * share:.2f} %" in said
+    assert "0/0" not in text

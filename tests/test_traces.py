@@ -54,3 +54,16 @@ def test_parts_and_sizes_share_traces(protocol):
     # Batches of 64 and 16 rows.
     assert len(counts) == 3 * len(chosen)
     assert max(counts.values()) <= 2
+
+
+def test_several_evaluations_are_not_taken_for_retraces(caplog):
+    """New attack objects are traced anew, which TensorFlow must not deplore."""
+    classifier = make_convolutional()
+    x = np.random.default_rng(0).uniform(size=(4, 8, 8, 1)).astype("float32")
+    y = predicted(classifier, x)
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        for _ in range(7):
+            adt_tf.evaluate(
+                classifier, (x, y), attacks.fgsm(0.01), verbose=False
+            )
+    assert not [r for r in caplog.records if "retracing" in r.getMessage()]

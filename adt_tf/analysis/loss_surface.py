@@ -22,6 +22,9 @@ from adt_tf.checks import arguments
 
 #: Offsets along both directions, in units of epsilon.
 OFFSETS = np.linspace(-2.0, 2.0, 41)
+_DIAMOND = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [1, 0]])
+# Number of points of an outline; every eighth part of the circle is one.
+_OUTLINE = 65
 #: Probabilities of the true class at which contours are drawn.
 CONFIDENCES = np.array([0.9, 0.5, 0.1, 0.01])
 
@@ -37,6 +40,9 @@ class LossSurfaces:
             random direction].
         epsilon: Unit of the offsets.
         seed: Seed of the random direction.
+        reach: Outline of the offsets inside the ball [classifiers, points, 2]:
+            a diamond in l-infinity, an ellipse, nearly a disc, in l2. None is
+            the diamond.
     """
 
     names: tuple[str, ...]
@@ -44,6 +50,7 @@ class LossSurfaces:
     loss: np.ndarray
     epsilon: float
     seed: int
+    reach: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns a dictionary for JSON, with the range of each surface."""
@@ -118,9 +125,13 @@ def measure_loss_surfaces(
     check_differentiable(classifiers, x)
     across = threat_model.random_direction(tf.constant(x), seeds.make(seed))
     a, b = np.meshgrid(offsets, offsets, indexing="ij")
-    surfaces = []
+    surfaces, outlines = [], []
     for classifier in classifiers.values():
-        evaluate = _loss_function(classifier, x, y, threat_model, across)
+        along = threat_model.steepest(_gradient(classifier, x, y))
+        outlines.append(_outline(threat_model, along, across))
+        evaluate = _loss_function(
+            classifier, x, y, threat_model.epsilon, (along, across)
+        )
         values = map_batches(
             evaluate,
             a.ravel(),
@@ -135,17 +146,24 @@ def measure_loss_surfaces(
         np.array(surfaces),
         threat_model.epsilon,
         seed,
+        np.array(outlines),
     )
 
 
-def _loss_function(
-    classifier: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    threat_model: threat_models.ThreatModel,
-    across: tf.Tensor,
-) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Returns (a, b) -> cross-entropy, each [batch], for one image."""
+def _outline(
+    threat_model: threat_models.ThreatModel, along: tf.Tensor, across: tf.Tensor
+) -> np.ndarray:
+    """Returns the points (a, b) at which a d_g + b d_r leaves the unit ball."""
+    angles = np.linspace(0, 2 * np.pi, _OUTLINE, dtype=np.float32)
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    a, b = (points[:, i, None, None, None] for i in range(2))
+    norms = threat_model.norm(a * along + b * across).numpy()
+    # A gradient of zero is no limit; the line ends far outside the figure.
+    return points / np.maximum(norms, 1e-3)[:, None]
+
+
+def _gradient(classifier: Any, x: np.ndarray, y: np.ndarray) -> tf.Tensor:
+    """Returns the gradient of the log-odds of one image."""
     x, y = tf.constant(x), tf.constant(y)
 
     @tf.function(autograph=False)
@@ -155,8 +173,19 @@ def _loss_function(
             value = log_odds(classifier(x, training=False), y)
         return tape.gradient(value, x)
 
-    radius = threat_model.epsilon
-    along = threat_model.steepest(gradient())
+    return gradient()
+
+
+def _loss_function(
+    classifier: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    radius: float | tf.Tensor,
+    directions: tuple[tf.Tensor, tf.Tensor],
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Returns (a, b) -> cross-entropy, each [batch], for one image."""
+    x, y = tf.constant(x), tf.constant(y)
+    along, across = directions
 
     @tf.function(autograph=False)
     def loss(a, b):
@@ -248,7 +277,8 @@ def _draw_flat(results: LossSurfaces, i: int, axes: Any, scale: dict) -> Any:
             fmt=lambda line: f"{100 * np.exp(-line):.0f} %",
             fontsize=plots.SMALL,
         )
-    axes.plot([1, 0, -1, 0, 1], [0, 1, 0, -1, 0], color="white", linestyle="--")
+    reach = _DIAMOND if results.reach is None else results.reach[i]
+    axes.plot(*reach.T, color="white", linestyle="--")
     limits = (results.offsets[0], results.offsets[-1])
     axes.set(
         xlim=limits, ylim=limits, xlabel="along gradient (ε)", aspect="equal"

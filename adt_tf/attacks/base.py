@@ -67,6 +67,9 @@ class Attack(configs.Configured):
     passes_per_step: int = 1
     #: Whether the training signal of an example depends on its batch.
     couples_examples: bool = False
+    #: How it searches: "gradient" of the classifier; "queries" of its outputs
+    #: alone; or "none", which does not adapt the images to the classifier.
+    search: str = "gradient"
 
     def __init__(self, threat_model: ThreatModel, name: str) -> None:
         self.threat_model = threat_model
@@ -324,6 +327,7 @@ class Identity(PointAttack):
     """Leaves every image as it is: training with it is standard training."""
 
     passes_per_step = 0
+    search = "none"
 
     def __init__(self) -> None:
         super().__init__(threat_models.get(1.0), "none")

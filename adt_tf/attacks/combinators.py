@@ -36,6 +36,7 @@ class _Wrapped(Attack):
         self.networks = attack.networks
         self.images_per_example = attack.images_per_example
         self.couples_examples = attack.couples_examples
+        self.search = attack.search
 
     def scaled(self, share: float | tf.Tensor) -> _Wrapped:
         """Returns a copy with a radius of share * epsilon."""
@@ -148,6 +149,7 @@ class Transfer(_Wrapped):
         self, source: Any, attack: Attack, name: str | None = None
     ) -> None:
         super().__init__(attack, name or f"{attack.name} (transfer)")
+        self.search = "none"
         self.source = source
         self.num_parts = attack.num_parts
 

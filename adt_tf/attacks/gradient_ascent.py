@@ -97,6 +97,7 @@ class GradientAscent(Attack):
         self.gradient = gradient
         self.keep = options.get("keep") or keeping.strongest()
         self.couples_examples = self.objective.couples_examples
+        self.search = self.gradient.search
         self.images_per_example = (
             sample_chunk * self.gradient.images_per_example
         )

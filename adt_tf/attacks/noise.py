@@ -23,6 +23,7 @@ class Noise(Attack):
     """
 
     passes_per_step = 0
+    search = "none"
 
     def __init__(
         self, threat_model: ThreatModel, name: str = "uniform"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -80,4 +81,8 @@ def traced(
 
     tasks = (solve, find, begin, advance, finish, stronger)
     (function,) = (f for f in tasks if f.__name__ == task)
+    # TensorFlow counts traces by the code of a function, and would take the
+    # first trace of each further attack for a retrace. A partial has no code,
+    # so that each counts its own.
+    function = functools.partial(function)
     return tf.function(function, autograph=False, reduce_retracing=True)

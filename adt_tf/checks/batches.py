@@ -166,7 +166,8 @@ def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
     reach = (top - bottom) / 2
     advice = tf.where(
         (low >= bottom) & (high > 2 * top),
-        "divide them by 255, or pass them as uint8",
+        "divide them by the largest possible value, 255 for 8 bits, or pass "
+        "them as uint8",
         "undo the normalisation, and let the classifier do it",
     )
     overshoot = (low > bottom - reach) & (high < top + reach)

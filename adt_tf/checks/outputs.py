@@ -24,7 +24,9 @@ SOFTMAX_MESSAGE = (
     "The classifier must return logits, but its outputs look like softmax "
     "probabilities (each row is non-negative and sums to one). Attacks on "
     "probabilities are weak and overstate the robustness: remove the softmax, "
-    "for instance `Dense(num_classes)` without an activation."
+    "with `Dense(num_classes)` without an activation or with "
+    "`adt_tf.as_classifier(model)`, or give adt-evaluate and adt-lint the flag "
+    "--probabilities."
 )
 _NAME = "logits"
 

@@ -11,8 +11,11 @@
 
 The data set, the norm and epsilon default to those of the run. Protocols are
 the flagfiles in flags/protocols. The command writes DIR/evaluation.json (with
---protocol=NAME: DIR/evaluation-NAME.json), and the same as .csv and .md. If it
-is interrupted, the same command continues where it stopped. --artifact attacks
+--protocol=NAME: DIR/evaluation-NAME.json), and the same as .csv and .md; beside
+a model, model-evaluation.json. A file on another classifier, data set, norm or
+epsilon is not overwritten: choose another --output. adt-report takes the .json
+file in place of a workdir. If it is interrupted, the same command continues
+where it stopped. --artifact attacks
 an exported file by queries, and with adversarial images of the classifier it
 was converted from, and reports what the conversion costs.
 """
@@ -31,6 +34,7 @@ from adt_tf.cli.flags import (
     default_output,
     define_classifier,
     define_config,
+    describe_classifier,
     load_classifier,
     set_unless_given,
 )
@@ -207,9 +211,30 @@ def evaluate(*arguments: str) -> None:
         )
         more["max_samples"] = FLAGS.max_samples
     method = config.method if FLAGS.workdir else FLAGS.model or FLAGS.preset
+    details = {
+        "command": command_line,
+        "protocol": protocol,
+        "method": method,
+        "network": config.network if FLAGS.workdir else None,
+        "default_epsilon": bool(FLAGS.model) and not FLAGS["epsilon"].present,
+        **describe_classifier(FLAGS, output),
+        **evaluation_settings.describe(
+            config,
+            FLAGS.attacks,
+            classifier=classifier_fingerprint(FLAGS),
+            test_examples=FLAGS.test_examples,
+            independent=FLAGS.independent,
+            attack_epochs=FLAGS.attack_epochs,
+            attack_width_factor=FLAGS.attack_width_factor,
+            source=FLAGS.source,
+            distributions=FLAGS.distributions,
+            max_samples=FLAGS.max_samples,
+            minutes=FLAGS.minutes,
+        ),
+    }
     if workers.index == 0:
         print(
-            f"{method} on {test.name}, protocol {protocol}: "
+            f"{evaluation_files.title(details)}: "
             f"{', '.join([*(FLAGS.distributions or ()), *FLAGS.attacks])}"
         )
     evaluation_job.assess_experiment(
@@ -219,25 +244,7 @@ def evaluate(*arguments: str) -> None:
         attacks,
         output,
         attack_epochs=FLAGS.attack_epochs,
-        details={
-            "command": command_line,
-            "protocol": protocol,
-            "method": method,
-            "network": config.network if FLAGS.workdir else None,
-            **evaluation_settings.describe(
-                config,
-                FLAGS.attacks,
-                classifier=classifier_fingerprint(FLAGS),
-                test_examples=FLAGS.test_examples,
-                independent=FLAGS.independent,
-                attack_epochs=FLAGS.attack_epochs,
-                attack_width_factor=FLAGS.attack_width_factor,
-                source=FLAGS.source,
-                distributions=FLAGS.distributions,
-                max_samples=FLAGS.max_samples,
-                minutes=FLAGS.minutes,
-            ),
-        },
+        details=details,
         batch_size=FLAGS.eval_batch_size,
         independent=FLAGS.independent,
         keep_examples=FLAGS.keep_examples,
@@ -246,6 +253,11 @@ def evaluate(*arguments: str) -> None:
         verbose=workers.index == 0,
         **more,
     )
+    if workers.index == 0:
+        print(
+            f"A page on it: adt-report --workdirs={shlex.quote(str(output))} "
+            "--output=DIR"
+        )
 
 
 def _replay() -> None:

@@ -10,6 +10,7 @@ the same meaning on a command line and in a flagfile.
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Container
 from typing import Any
@@ -18,7 +19,7 @@ from absl import flags
 
 from adt_tf import files
 from adt_tf.cli import command
-from adt_tf.runs import flag_fields
+from adt_tf.runs import file_names, flag_fields
 from adt_tf.runs.config import Config
 from adt_tf.serving import preset_files
 
@@ -33,6 +34,8 @@ OF_EVALUATION = (
     "epsilon",
     "seed",
 )
+# Those that the evaluation of a model file has without the flag.
+_WITH_A_DEFAULT = ("norm", "epsilon", "seed")
 # Settings that a preset stores with its measurements.
 _OF_A_PRESET = ("dataset", "norm", "epsilon")
 
@@ -53,6 +56,8 @@ def define_config(
         elif field.name in shown:
             group = "Flags that replace those of the run"
             text = field.metadata["help"]
+            if field.name in _WITH_A_DEFAULT:
+                text = _help(field, "that of the run or preset; of a model ")
         else:
             group, text = command.HIDDEN, ""
         if flag_fields.is_switch(field):
@@ -155,10 +160,7 @@ def default_output(
         return pathlib.Path(values.workdir) / name
     if values.preset:
         return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
-    path = pathlib.Path(getattr(values, model))
-    # The stem is v1.0 for both a SavedModel v1.0/ and a file v1.0.keras.
-    stem = path.name if path.is_dir() else path.stem
-    return path.with_name(f"{stem}-{name}")
+    return file_names.beside(pathlib.Path(getattr(values, model)), name)
 
 
 def classifier_fingerprint(values: flags.FlagValues) -> str | None:
@@ -174,6 +176,25 @@ def classifier_fingerprint(values: flags.FlagValues) -> str | None:
     if values.model and pathlib.Path(values.model).is_file():
         return files.sha256(values.model)[:16]
     return None
+
+
+def describe_classifier(
+    values: flags.FlagValues, output: pathlib.Path
+) -> dict[str, Any]:
+    """Returns the fields of a result file from which the classifier is loaded.
+
+    Args:
+        values: Flags of the command, including those of `define_classifier`.
+        output: Path of the file. The path of the classifier is relative to it,
+            so that both can be moved together.
+    """
+    path = values.workdir or values.model
+    return {
+        "classifier_path": path and os.path.relpath(path, output.parent),
+        "preset": values.preset,
+        "architecture": values.architecture,
+        "probabilities": values.probabilities,
+    }
 
 
 def config_to_measure(
@@ -263,10 +284,11 @@ def set_unless_given(values: flags.FlagValues, arguments: list[str]) -> None:
             values[name].parse(value)
 
 
-def _help(field: dataclasses.Field) -> str:
+def _help(field: dataclasses.Field, origin: str = "") -> str:
     text = field.metadata["help"]
     if field.metadata["choices"]:
         text += f" One of {', '.join(field.metadata['choices'])}."
     if field.default in (None, False, ()):
         return text
-    return f"{text} (default: {flag_fields.format_value(field.default)})"
+    default = flag_fields.format_value(field.default)
+    return f"{text} (default: {origin}{default})"

@@ -14,6 +14,7 @@ from absl import flags
 from adt_tf.cli import command
 from adt_tf.cli.flags import (
     OF_EVALUATION,
+    classifier_fingerprint,
     config_to_measure,
     default_output,
     define_classifier,
@@ -40,7 +41,6 @@ def lint() -> None:
     import_tensorflow(streams=config.may_stream)
     from adt_tf import linting
     from adt_tf.runs import inputs, lint_job
-    from adt_tf.runs.workdir import Workdir
 
     path = lint_job.checked_output(
         FLAGS.output or default_output(FLAGS, file_names.LINT)
@@ -57,9 +57,7 @@ def lint() -> None:
     lint_job.write(
         report,
         path,
-        classifier=Workdir(FLAGS.workdir).fingerprint()
-        if FLAGS.workdir
-        else None,
+        classifier=classifier_fingerprint(FLAGS),
     )
     print(f"Written to {path}")
     if not report.ok:

@@ -1,10 +1,13 @@
 """Writes an HTML page on the robustness of evaluated runs.
 
     adt-report --workdirs=DIR1,DIR2 --output=DIR3
+    adt-report --workdirs=model-evaluation.json --output=DIR3
 
-DIR3/index.html is a single file. --protocol=NAME reports the results of
-adt-evaluate --protocol=NAME. --noanalyses leaves out the accuracy against
-epsilon and the analyses, which take long for large networks.
+DIR3/index.html is a single file. A .json file of adt-evaluate names the model
+that it is about, such as that of adt-evaluate --model=model.keras.
+--protocol=NAME reports the results of adt-evaluate --protocol=NAME in workdirs.
+--noanalyses leaves out the accuracy against epsilon and the analyses, which
+take long for large networks.
 """
 
 from absl import flags
@@ -16,7 +19,8 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list(
     "workdirs",
     None,
-    "Directories of runs that were measured by adt-evaluate.",
+    "Directories of runs that were measured by adt-evaluate, or .json files "
+    "that it wrote.",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -25,7 +29,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "protocol",
     None,
-    "NAME of the file evaluation-NAME.json to read (default: evaluation.json).",
+    "NAME of the file evaluation-NAME.json to read in workdirs (default: "
+    "evaluation.json).",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(

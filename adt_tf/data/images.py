@@ -96,7 +96,7 @@ def validate_images(images: np.ndarray) -> np.ndarray:
     >>> validate_images(np.full([1, 2, 2, 1], 255.0))
     Traceback (most recent call last):
     ...
-    ValueError: Images must be in [0, 1]: divide them by 255. Received: ...
+    ValueError: Images must be in [0, 1]: divide them by the largest ...
     """
     refuse_masked(images, "Images")
     images = np.asarray(images)
@@ -129,7 +129,7 @@ def validate_images(images: np.ndarray) -> np.ndarray:
     if low < -_TOLERANCE or high > 1 + _TOLERANCE:
         hint = "undo the normalisation, or let the classifier do it"
         if low >= 0 and 2 <= high <= 255:
-            hint = "divide them by 255"
+            hint = "divide them by the largest possible value, 255 for 8 bits"
         raise ValueError(
             f"Images must be in [0, 1]: {hint}. "
             f"Received: values from {low:g} to {high:g}"
@@ -186,9 +186,13 @@ def validate_labels(
     # A label beyond int32 would wrap around to another class.
     most = np.iinfo(np.int32).max if num_classes is None else num_classes - 1
     if low < 0 or high > most:
+        allowed, hint = f"in 0 .. {most}", ""
+        if num_classes is not None:
+            hint = f", and check the number of classes, {num_classes}"
+        elif low < 0:
+            allowed = "0 or more"
         raise ValueError(
-            f"Labels must be in 0 .. {most}: number the classes from 0, and "
-            f"check the number of classes, {num_classes}. "
+            f"Labels must be {allowed}: number the classes from 0{hint}. "
             f"Received: labels from {low} to {high}"
         )
     return labels.astype(np.int32, copy=False)

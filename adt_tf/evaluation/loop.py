@@ -9,6 +9,7 @@ Verdicts go into the `State`, which saves them on the way.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -117,6 +118,9 @@ class Loop:
         """Classifies the clean images."""
         own = self.workers.own(np.ones(len(self.labels), bool))
         left = np.flatnonzero(own & (self.state.parts_done[0] == 0))
+        if not len(left):
+            self._say_finished(NATURAL, 0, own)
+            return
         with self._bar(NATURAL, len(left)) as bar:
             for rows, size in batches(left, self.batch_size):
                 clean = self._padded(self.images, rows, size)
@@ -143,8 +147,14 @@ class Loop:
         largest = min(self.batch_size, largest)
         left = np.where(target, attack.num_parts - state.parts_done[row], 0)
         left = np.where(state.outcomes[row] == 0, 0, left)
+        if not left.any():
+            self._say_finished(attack.name, row, target)
+            return True
         clock = time_left.TimeLeft(attack.length)
-        with self._bar(attack.name, int(left.sum())) as bar:
+        unit = "images"
+        if attack.num_parts > 1:
+            unit = f"tries, {attack.num_parts} an image"
+        with self._bar(attack.name, int(left.sum()), unit) as bar:
             passes = (
                 f"{attack.passes:,} pass{'' if attack.passes == 1 else 'es'}"
             )
@@ -259,7 +269,7 @@ class Loop:
             if not len(cohort.rows):
                 break
             step = cohort.step
-            bar.n = before + num_rows * step / length
+            bar.n = before + num_rows * step // length
             if self.is_over():
                 self._count_time(place[0])
                 self.state.save_batch(place, cohort.rows, cohort.progress)
@@ -274,11 +284,12 @@ class Loop:
                 num_taken if num_taken <= num_steps else 0,
                 length - cohort.step,
             )
-            if cohort.step < length:
-                bar.n = before + num_rows * cohort.step / length
-                bar.set_postfix_str(
-                    _with_time_left(f"step {cohort.step} of {length}", clock)
-                )
+            step = cohort.step
+            bar.n = before + num_rows * step // length
+            bar.set_postfix_str(
+                _with_time_left(f"step {step} of {length}", clock)
+            )
+            if step < length:
                 if self.state.batch_is_due:
                     # Verdicts of examples that have left, then the others.
                     self.state.save()
@@ -325,10 +336,19 @@ class Loop:
         target: np.ndarray,
         clock: time_left.TimeLeft | None = None,
     ) -> None:
+        bar.set_postfix_str(_with_time_left(self._standing(row, target), clock))
+
+    def _standing(self, row: int, target: np.ndarray) -> str:
         standing = np.mean(target & (self.state.outcomes[row] != 0))
-        bar.set_postfix_str(
-            _with_time_left(f"{100 * standing:.2f} % standing", clock)
-        )
+        return f"{100 * standing:.2f} % standing"
+
+    def _say_finished(self, name: str, row: int, target: np.ndarray) -> None:
+        """Says in place of a bar that no image is to be attacked."""
+        text = "no image is left to attack"
+        if target.any():
+            text = f"finished before, {self._standing(row, target)}"
+        if self.verbose:
+            tqdm.tqdm.write(f"{name:<10} {text}", file=sys.stderr)
 
     def _padded(
         self, array: np.ndarray | DiskImages, rows: np.ndarray, size: int
@@ -336,14 +356,14 @@ class Loop:
         """Repeats the last example up to a full batch: few shapes."""
         return tf.constant(array[rows[padded_index(len(rows), size)]])
 
-    def _bar(self, name: str, total: int) -> tqdm.tqdm:
+    def _bar(self, name: str, total: int, unit: str = "images") -> tqdm.tqdm:
         self._since = time.monotonic()
         return tqdm.tqdm(
             total=total,
             desc=f"{name:<10}",
-            unit="image",
+            unit=unit,
             disable=not self.verbose,
-            bar_format="{desc} {bar:24} {n:.0f}/{total:.0f} "
+            bar_format="{desc} {bar:24} {n:.0f}/{total:.0f} {unit} "
             "[{elapsed}]{postfix}",
         )
 

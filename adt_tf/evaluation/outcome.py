@@ -15,7 +15,10 @@ from adt_tf.evaluation import tables
 from adt_tf.evaluation.classes import ClassAccuracy, by_class, checked_names
 from adt_tf.evaluation.statistics import PairedTest, mcnemar, wilson_interval
 from adt_tf.evaluation.verdicts import NATURAL, NOT_RUN, RIGHT, ROBUST, WRONG
-from adt_tf.linting import Finding
+from adt_tf.linting import OF_GRADIENT, Finding
+
+#: The mark of a number that says nothing.
+UNTRUSTED = "not to be trusted"
 
 _SPOILED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _LETTERS = {RIGHT: "1", WRONG: "0", NOT_RUN: "-"}
@@ -43,6 +46,8 @@ class Report:
             None if it was not asked.
         labels: Labels of the examples; None in files of version 0.1.0.
         class_names: Name of each class, or None.
+        searches: For each attack, its `Attack.search`; one that is missing
+            counts as "gradient".
     """
 
     outcomes: dict[str, np.ndarray]
@@ -55,6 +60,7 @@ class Report:
     warnings: tuple[Finding, ...] | None = None
     labels: np.ndarray | None = None
     class_names: tuple[str, ...] | None = None
+    searches: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def unfinished(self) -> dict[str, tuple[int, int]]:
@@ -78,21 +84,60 @@ class Report:
 
     @property
     def failures(self) -> list[str]:
-        """Reasons why no accuracy under attack is to be trusted."""
+        """Faults of the classifier that spoil accuracies under attack."""
+        return [warning.brief or warning.check for warning in self._faults]
+
+    @property
+    def _faults(self) -> list[Finding]:
+        return [w for w in self.warnings or () if w.status == "fail"]
+
+    @property
+    def untrusted(self) -> list[str]:
+        """Names of the attacks whose accuracy is not to be trusted.
+
+        A fault of the gradient spoils the attacks that use it; any other fault
+        spoils all attacks.
+        """
+        if not self._faults:
+            return []
+        if any(fault.check not in OF_GRADIENT for fault in self._faults):
+            return list(self.attacks)
         return [
-            warning.brief or warning.check
-            for warning in self.warnings or ()
-            if warning.status == "fail"
+            name
+            for name in self.attacks
+            if self.searches.get(name, "gradient") == "gradient"
         ]
 
     @property
     def caveat(self) -> str:
         """Text to show beside A_rob where it must not stand alone, or ""."""
-        reasons = self.failures
-        texts = [f"not to be trusted: {'; '.join(reasons)}"] if reasons else []
-        if self.unfinished:
+        texts = []
+        unfinished = self.unfinished
+        if self._faults:
+            queried = any(
+                self.searches.get(name) == "queries"
+                for name in self.attacks
+                if name not in (*self.untrusted, *unfinished)
+            )
+            doubt = UNTRUSTED
+            if queried:
+                doubt = "an upper bound by query attacks alone"
+            texts.append(f"{doubt}: {'; '.join(self.failures)}")
+        if unfinished:
             texts.append("an upper bound: the time was over")
         return "; ".join(texts)
+
+    def marks(self, name: str) -> list[str]:
+        """Returns notes for an attack's accuracy that must not stand alone.
+
+        Args:
+            name: Name of an attack, or of another row, which has no notes.
+        """
+        notes = [UNTRUSTED] if name in self.untrusted else []
+        if name in self.unfinished:
+            done, due = self.unfinished[name]
+            notes.append(f"cut: {done} of {due} images" if done else "not run")
+        return notes
 
     @property
     def classes(self) -> list[ClassAccuracy]:
@@ -165,6 +210,7 @@ class Report:
             "intervals": {k: list(v) for k, v in self.intervals.items()},
             "independent": self.independent,
             "attacks": self.attacks,
+            "searches": self.searches,
             "seed": self.seed,
             "warnings": None
             if self.warnings is None
@@ -212,10 +258,16 @@ class Report:
             ) from error
 
     def to_csv(self) -> str:
-        """Returns a row for each example: 1 right, 0 wrong, - not run."""
+        """Returns a row for each example: 1 right, 0 wrong, - not run.
+
+        The head of a column that must not stand alone says why.
+        """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["example", *self.outcomes, ROBUST])
+        notes = {name: "; ".join(self.marks(name)) for name in self.outcomes}
+        notes[ROBUST] = self.caveat
+        heads = [f"{k} ({v})" if v else k for k, v in notes.items()]
+        writer.writerow(["example", *heads])
         columns = [*self.outcomes.values(), self.robust.astype(np.int8)]
         for index, row in enumerate(zip(*columns, strict=True)):
             writer.writerow([index, *(_LETTERS[int(value)] for value in row)])
@@ -230,7 +282,7 @@ class Report:
 
 
 def _details(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields that version 0.1.0 did not write."""
+    """Returns the fields that an earlier version did not write."""
     warnings, labels = values.get("warnings"), values.get("labels")
     if warnings is not None:
         warnings = tuple(
@@ -245,7 +297,12 @@ def _details(values: dict[str, Any]) -> dict[str, Any]:
     names = values.get("class_names")
     if names is not None:
         names = checked_names(names, labels)
-    return {"warnings": warnings, "labels": labels, "class_names": names}
+    return {
+        "warnings": warnings,
+        "labels": labels,
+        "class_names": names,
+        "searches": dict(values.get("searches") or {}),
+    }
 
 
 def compare(first: Report, second: Report) -> dict[str, PairedTest]:

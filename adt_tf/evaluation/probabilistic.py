@@ -260,4 +260,8 @@ def _with_samples(
         outcomes={**natural, **outcomes, **report.outcomes},
         attacks={**described, **report.attacks},
         seconds={**report.seconds, **seconds},
+        searches={
+            **{source.name: source.search for source in sources},
+            **report.searches,
+        },
     )

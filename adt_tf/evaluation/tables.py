@@ -49,13 +49,7 @@ def text(report: Report) -> str:
 
 def _mark(report: Report, name: str) -> str:
     """Returns a note for the row of an attack that was cut or is blind."""
-    if name not in report.attacks:
-        return ""
-    notes = ["not to be trusted"] if report.failures else []
-    if name in report.unfinished:
-        done, due = report.unfinished[name]
-        notes.append(f"cut: {done} of {due} images" if done else "not run")
-    return "".join(f"  {note}" for note in notes)
+    return "".join(f"  {note}" for note in report.marks(name))
 
 
 def markdown(report: Report) -> str:

@@ -52,6 +52,10 @@ QUICK = (
     "finite_gradients",
     "vanishing_gradients",
 )
+#: Checks whose failure makes attacks that use the gradient useless, and no
+#: others.
+OF_GRADIENT = tuple(gradient.CHECKS)
+
 # Numbers of examples of the quick checks. `input_range` compares accuracies,
 # which needs more examples, but takes no gradients.
 _QUICK_EXAMPLES = 32

@@ -30,7 +30,7 @@ import numpy as np
 
 from adt_tf import files
 from adt_tf.checks import arguments
-from adt_tf.data import as_arrays
+from adt_tf.data import ImageData, as_arrays
 from adt_tf.report import (
     analysis_figures,
     attacked_images,
@@ -39,7 +39,6 @@ from adt_tf.report import (
     page,
     picture_files,
 )
-from adt_tf.runs.workdir import Workdir
 
 __all__ = ["write"]
 
@@ -60,7 +59,7 @@ def write(
 
     Args:
         workdirs: Workdirs of runs on one data set, evaluated with the same
-            settings.
+            settings, or .json files of adt-evaluate, which name the model.
         output: Directory of index.html and of the files beside it.
         test: Examples that were evaluated, (images, labels) or an `ImageData`;
             by default they are loaded from the data set that the evaluation
@@ -82,11 +81,9 @@ def write(
         "seed": runs[0].report.seed,
     }
     num_examples = max(num_images, _SWEEP_EXAMPLES if analyses else 0)
-    x, y = _examples(runs[0], test, num_examples)
+    like, x, y = _examples(runs[0], test, num_examples)
     few = x[:num_images], y[:num_images]
-    classifiers = {
-        run.name: Workdir(run.folder).load_classifier() for run in runs
-    }
+    classifiers = {run.name: run.load_classifier(like) for run in runs}
     # A directory that cannot be created must fail before the long work.
     output.mkdir(parents=True, exist_ok=True)
     print(f"Attacking {len(few[1])} images ...")
@@ -141,10 +138,12 @@ def _checked_output(output: str | pathlib.Path) -> pathlib.Path:
 
 def _examples(
     run: evaluated_runs.EvaluatedRun, test: Any, num_examples: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first examples of the evaluation as arrays."""
+) -> tuple[ImageData | None, np.ndarray, np.ndarray]:
+    """Returns the data, and the first examples of the evaluation as arrays."""
     if test is None:
-        return as_arrays(evaluated_runs.load_examples(run, num_examples))
+        loaded = evaluated_runs.load_examples(run, num_examples)
+        return loaded, *as_arrays(loaded)
+    like = test if isinstance(test, ImageData) else None
     x, y = as_arrays(test)
     if len(y) < run.report.num_examples:
         raise ValueError(
@@ -152,7 +151,7 @@ def _examples(
             f"of the evaluation {run.evaluated}. Received: {len(y)} examples"
         )
     num_examples = min(num_examples, run.report.num_examples)
-    return x[:num_examples], y[:num_examples]
+    return like, x[:num_examples], y[:num_examples]
 
 
 def _command(

@@ -59,7 +59,9 @@ def _cells(runs: Sequence[EvaluatedRun], name: str) -> list[dict[str, Any]]:
         {
             "percent": 100 * run.accuracy[name],
             "bounds": run.report.intervals[name],
-            "caveat": run.report.caveat if name == ROBUST else "",
+            "caveat": run.report.caveat
+            if name == ROBUST
+            else "; ".join(run.report.marks(name)),
         }
         for run in runs
     ]

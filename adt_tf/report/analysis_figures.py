@@ -204,7 +204,7 @@ def _loss_surface(inputs: _Inputs) -> _Analysis:
         results,
         "The loss around the first test image, along its gradient and along a "
         "random direction. An attack may reach the points inside the dashed "
-        "diamond. A low, smooth surface is a sign of robustness; a cliff "
+        "line. A low, smooth surface is a sign of robustness; a cliff "
         "beside a flat area is a sign of masked gradients.",
         f"Surfaces of the loss around one image: {ranges} nats.",
     )

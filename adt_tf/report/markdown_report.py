@@ -9,10 +9,15 @@ import pathlib
 from collections.abc import Sequence
 
 from adt_tf import files
+from adt_tf.evaluation.outcome import ROBUST
 from adt_tf.markdown import code, escape
 from adt_tf.report.evaluated_runs import EvaluatedRun
 
 _TITLE = "# Robustness on "
+_IN_TURN = (
+    "The attacks ran in turn: a column is the share that withstands its attack "
+    "and all attacks to the left. "
+)
 
 
 def table(runs: Sequence[EvaluatedRun]) -> str:
@@ -23,11 +28,18 @@ def table(runs: Sequence[EvaluatedRun]) -> str:
         "| --- |" + " ---: |" * len(names),
     ]
     for run in runs:
-        values = " | ".join(f"{100 * v:.1f}" for v in run.accuracy.values())
-        if run.report.caveat:
-            values += f" ({escape(run.report.caveat)})"
+        values = " | ".join(_cell(run, name) for name in names)
         lines.append(f"| {escape(run.name)} | {values} |")
     return "\n".join(lines)
+
+
+def _cell(run: EvaluatedRun, name: str) -> str:
+    """Returns an accuracy with the reason why it must not stand alone."""
+    notes = "; ".join(run.report.marks(name))
+    if name == ROBUST:
+        notes = run.report.caveat
+    value = f"{100 * run.accuracy[name]:.1f}"
+    return f"{value} ({escape(notes)})" if notes else value
 
 
 def render(runs: Sequence[EvaluatedRun]) -> str:
@@ -38,7 +50,8 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
         "",
         f"Accuracy in % on {result['num_examples']} test images, "
         f"{runs[0].threat_model.name} ball of radius {result['epsilon']:g}. "
-        "A_rob counts an image only if it withstands every attack.",
+        + ("" if runs[0].report.independent else _IN_TURN)
+        + "A_rob counts an image only if it withstands every attack.",
         "",
         table(runs),
         "",
@@ -53,7 +66,7 @@ def render(runs: Sequence[EvaluatedRun]) -> str:
         "",
         *(
             f"- {escape(run.name)}: "
-            f"{code(run.result.get('command', run.folder))}"
+            f"{code(run.result.get('command') or run.evaluated)}"
             for run in runs
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from adt_tf.report.evaluated_runs import EvaluatedRun
 from adt_tf.report.wording import counted, epsilon_text
 from adt_tf.runs import provenance
-from adt_tf.runs.workdir import Workdir
 
 _UNKNOWN = "unknown"
 # Marks of the statuses, in lint's order from the worst to the best.
@@ -104,13 +104,17 @@ def _facts(run: EvaluatedRun) -> dict[str, object]:
         "training started": start.get("started"),
         "trained with commit": _short(start.get("git commit")),
         "trained with": packages,
-        "training ended": provenance.written_at(run.classifier),
+        # A classifier that no run has written may be a copy.
+        "training ended": run.flags and _written_at(run.classifier),
         "evaluated": provenance.written_at(run.evaluated),
         "evaluated with commit": _short(run.result.get("commit")),
-        "classifier": run.classifier,
-        "SHA-256 of the classifier": Workdir(run.folder).fingerprint()
-        or _UNKNOWN,
+        "classifier": run.classifier or run.result.get("preset"),
+        "SHA-256 of the classifier": run.fingerprint,
     }
+
+
+def _written_at(path: pathlib.Path | None) -> str | None:
+    return provenance.written_at(path) if path else None
 
 
 def _short(commit: str | None) -> str:
@@ -145,8 +149,8 @@ def commands(runs: Sequence[EvaluatedRun]) -> dict[str, Any]:
 
 def _commands(run: EvaluatedRun) -> dict[str, Any]:
     train = None
-    if run.flags:
-        folder = _quoted(run.folder)
+    if run.flags and run.workdir is not None:
+        folder = _quoted(run.workdir.path)
         train = (
             f"adt-train --flagfile={folder}/flags.txt --workdir={folder}-again"
         )
@@ -161,11 +165,31 @@ def _commands(run: EvaluatedRun) -> dict[str, Any]:
 
 
 def lint_command(run: EvaluatedRun) -> str:
-    """Returns the command or the call that runs lint on a model."""
-    if run.flags:
-        return f"adt-lint --workdir={_quoted(run.folder)}"
-    epsilon = f"{run.result['epsilon']:g}"
-    if run.result.get("norm", "linf") != "linf":
+    """Returns the command or the call that runs lint on a model.
+
+    The data of an evaluation from Python has a name, which may be no data set
+    that a command can load.
+    """
+    if run.flags and run.workdir is not None:
+        return f"adt-lint --workdir={_quoted(run.workdir.path)}"
+    result, norm = run.result, run.result.get("norm", "linf")
+    if result.get("command") and (run.classifier or result.get("preset")):
+        flags = {
+            "preset": result.get("preset"),
+            "model": run.classifier,
+            "architecture": result.get("architecture"),
+            "dataset": result["dataset"],
+            "data_dir": result.get("data_dir"),
+            "image_size": ",".join(map(str, result.get("image_size") or ())),
+            "norm": norm if norm != "linf" else None,
+            "epsilon": repr(result["epsilon"]),
+        }
+        words = ["adt-lint"]
+        words += [f"--{k}={_quoted(v)}" for k, v in flags.items() if v]
+        words += ["--probabilities"] * bool(result.get("probabilities"))
+        return " ".join(words)
+    epsilon = f"{result['epsilon']:g}"
+    if norm != "linf":
         epsilon = f"adt_tf.threat_models.{run.threat_model!r}"
     return f"adt_tf.lint(classifier, test, epsilon={epsilon})"
 

@@ -19,7 +19,7 @@ import jinja2
 import markupsafe
 
 from adt_tf import files
-from adt_tf.evaluation.outcome import ROBUST
+from adt_tf.evaluation.outcome import ROBUST, UNTRUSTED
 from adt_tf.report import (
     accuracy_sections,
     curve_sections,
@@ -74,11 +74,14 @@ def render(
             dataset=first.result["dataset"],
             names=[run.name for run in runs],
             caveats=[run.report.caveat for run in runs],
+            # PGD, which gives the accuracy against epsilon, uses the gradient.
+            doubts=[UNTRUSTED if run.report.failures else "" for run in runs],
             num_examples=first.report.num_examples,
             num_steps=NUM_STEPS,
             epsilon=wording.epsilon_text(first.result["epsilon"]),
             norm=first.threat_model.name,
             threat=wording.threat(first),
+            squashes=first.threat_model.squashes,
             command=command,
             headline=wording.headline(runs),
             cards=accuracy_sections.verdict_cards(runs),

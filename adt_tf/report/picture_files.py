@@ -21,17 +21,20 @@ def draw_accuracy(runs: Sequence[EvaluatedRun], path: pathlib.Path) -> None:
     axes = figure.subplots()
     width = 0.8 / len(runs)
     for i, run in enumerate(runs):
+        caveat = run.report.caveat.partition(":")[0]
         bars = axes.bar(
             np.arange(len(names)) + (i - (len(runs) - 1) / 2) * width,
             [100 * value for value in run.accuracy.values()],
             width,
             color=plots.color(i),
-            label=_plain(run.name)
-            + (" (A_rob not to be trusted)" if run.report.caveat else ""),
+            label=_plain(run.name) + (f" (A_rob {caveat})" if caveat else ""),
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=plots.SMALL)
     axes.set_xticks(np.arange(len(names)), [_plain(name) for name in names])
-    axes.set(ylim=(0, 107), ylabel="accuracy (%)")
+    label = "accuracy (%)"
+    if not runs[0].report.independent:
+        label = "still standing after the attacks so far (%)"
+    axes.set(ylim=(0, 107), ylabel=label)
     axes.set_title(
         f"{_plain(runs[0].result['dataset'])}: accuracy under attack, "
         f"{runs[0].threat_model.name} epsilon = "

@@ -96,21 +96,31 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def strongest_attack(run: EvaluatedRun) -> tuple[str, str] | None:
-    """Returns the strongest attack and its effect; None without attacks."""
+def attacks_effect(run: EvaluatedRun) -> str | None:
+    """Says what the attacks did, as a sentence; None for fewer than two.
+
+    Of attacks in turn none is the strongest: the first meets all images, the
+    others only those that it has left.
+    """
     report = run.report
-    if not report.attacks:
+    if len(report.attacks) < 2:
         return None
-    num_fallen = {
-        name: int(np.sum(report.outcomes[name] == WRONG))
-        for name in report.attacks
-    }
-    name = max(num_fallen, key=num_fallen.__getitem__)
     if report.independent:
+        name = min(report.attacks, key=report.accuracy.__getitem__)
         accuracy = percent(report.accuracy[name])
-        return name, f"which alone reduces the accuracy to {accuracy}"
-    images = counted(num_fallen[name], "image")
-    return name, f"which fools {images} that withstood the attacks before it"
+        return (
+            f"The strongest attack is {name}, which alone reduces the accuracy "
+            f"to {accuracy}."
+        )
+    first, *others = (
+        int(np.sum(report.outcomes[name] == WRONG)) for name in report.attacks
+    )
+    name = next(iter(report.attacks))
+    return (
+        f"The attacks ran in turn: {name} came first and fools "
+        f"{counted(first, 'image')}; the others ran on the images left "
+        f"standing and fool {sum(others)} more."
+    )
 
 
 def threat(run: EvaluatedRun) -> str:
@@ -122,7 +132,7 @@ def verdict(run: EvaluatedRun) -> str:
     """Summarises the evaluation of a model in one or two sentences."""
     report = run.report
     attacks = counted(len(report.attacks), "attack")
-    strongest = strongest_attack(run)
+    effect = attacks_effect(run)
     sentence = (
         f"{run.name} classifies {percent(report.accuracy[NATURAL])} "
         f"of {counted(report.num_examples, 'clean test image')} correctly; "
@@ -136,11 +146,7 @@ def verdict(run: EvaluatedRun) -> str:
             f"; it was trained in {trained_with[0]}, with an epsilon of "
             f"{epsilon_text(float(trained_with[1]))}"
         )
-    if strongest is None or len(report.attacks) == 1:
-        return f"{sentence}."
-    return (
-        f"{sentence}. The strongest attack is {strongest[0]}, {strongest[1]}."
-    )
+    return f"{sentence}. {effect}" if effect else f"{sentence}."
 
 
 def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
@@ -149,9 +155,10 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
     Returns:
         The names and robust accuracies of the `first` and the `second` model,
         the `p_value` of McNemar's test, and the `claim` that they allow:
-        "unpaired" if the images differ, "untrusted" if the evaluation of the
-        first has a `caveat`, "doubtful" if lint fails on the first,
-        "significant", or "chance".
+        "untrusted" if the evaluation of a model has a caveat, "doubtful" if
+        lint fails on a model, "unpaired" if the images differ, "significant",
+        or "chance". `doubted` lists the names and robust accuracies of the
+        models that forbid a ranking, with their caveats.
     """
     if len(runs) < 2:
         return None
@@ -162,15 +169,22 @@ def headline(runs: Sequence[EvaluatedRun]) -> dict[str, Any] | None:
         "second": second.name,
         "second_share": second.report.robust_accuracy,
     }
+    for claim, doubted in {
+        "untrusted": [run for run in runs if run.report.caveat],
+        "doubtful": [run for run in runs if run.lint and not run.lint["ok"]],
+    }.items():
+        if doubted:
+            return {
+                **view,
+                "claim": claim,
+                "doubted": [
+                    (run.name, run.report.robust_accuracy, run.report.caveat)
+                    for run in doubted
+                ],
+            }
     try:
         test = evaluation.compare(first.report, second.report)[ROBUST]
     except ValueError:
         return {**view, "claim": "unpaired"}
-    if first.report.caveat:
-        claim = "untrusted"
-        view["caveat"] = first.report.caveat
-    elif first.lint and not first.lint["ok"]:
-        claim = "doubtful"
-    else:
-        claim = "significant" if test.p_value < SIGNIFICANT else "chance"
+    claim = "significant" if test.p_value < SIGNIFICANT else "chance"
     return {**view, "claim": claim, "p_value": test.p_value}

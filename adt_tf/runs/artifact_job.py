@@ -81,7 +81,8 @@ def assess(
     Returns:
         The report on the file.
     """
-    output = evaluation_files.checked_output(output)
+    details = {**details, **evaluation_files.describe_data(config)}
+    output = evaluation_files.checked_output(output, details=details, test=test)
     on_source, on_file = build_attacks(names, config, test, source)
     run: Callable[..., evaluation.Report] = functools.partial(
         evaluation.evaluate,
@@ -101,7 +102,6 @@ def assess(
         test,
         {
             **details,
-            **evaluation_files.describe_data(config),
             "cost": rows,
             "source_report": before.to_dict(),
         },

@@ -75,7 +75,8 @@ class Config(FlagTable):
         if not path.is_file():
             raise ValueError(
                 f"{workdir} holds no {path.name}, so it is not the workdir of "
-                "a run. Train one first: adt-train --workdir=..."
+                "a run. Train one first: adt-train --workdir=..., or give "
+                "adt-evaluate, adt-lint or adt-export a file: --model=FILE"
             )
         try:
             flags = flagfiles.read_lines(path)

@@ -12,7 +12,7 @@ import pathlib
 import zipfile
 from typing import Any
 
-from adt_tf import data, evaluation, files
+from adt_tf import checks, data, evaluation, files
 from adt_tf.array_files import DAMAGED, write_arrays
 from adt_tf.json_files import Each, Maybe, read_json, write_json
 from adt_tf.markdown import code, escape
@@ -24,6 +24,7 @@ from adt_tf.runs.workdir import Workdir
 _SCHEMA = {
     "outcomes": Each(str),
     "attacks": Each(str),
+    "searches": Maybe(Each(str)),
     "num_examples": int,
     "seed": int,
     "independent": bool,
@@ -33,6 +34,11 @@ _SCHEMA = {
     "labels": Maybe(str),
     "class_names": Maybe([str]),
     "classifier": Maybe(str),
+    "classifier_path": Maybe(str),
+    "preset": Maybe(str),
+    "architecture": Maybe(str),
+    "probabilities": Maybe(bool),
+    "default_epsilon": Maybe(bool),
     "command": Maybe(str),
     "commit": Maybe(str),
     "data_dir": Maybe(str),
@@ -58,17 +64,26 @@ _LONGEST_WAIT = 60.0
 
 
 def checked_output(
-    output: str | os.PathLike, keep_examples: bool = False
+    output: str | os.PathLike,
+    keep_examples: bool = False,
+    *,
+    details: dict[str, Any] | None = None,
+    test: data.ImageData | None = None,
 ) -> pathlib.Path:
     """Returns the path of the JSON file, after checks.
 
-    Raises `ValueError` before the evaluation starts if a file of another kind
-    would be overwritten by the JSON file or by the files beside it.
+    Raises `ValueError` before the evaluation starts if a file of another kind,
+    or an evaluation of another subject, would be overwritten by the JSON file
+    or by the files beside it.
 
     Args:
         output: Path that ends in .json; .csv, .md and .npz are written beside
             it.
         keep_examples: Whether the .npz file is written.
+        details: Fields of the evaluation that is about to start. An evaluation
+            of another classifier, on other data or in another threat model is
+            then not overwritten.
+        test: Examples of that evaluation.
     """
     output = pathlib.Path(output)
     if output.suffix != ".json":
@@ -82,9 +97,12 @@ def checked_output(
     others = [path for path in present if not path.is_file()]
     if output in present and output not in others:
         try:
-            read(output)
+            earlier = read(output)
         except ValueError:
             others.append(output)
+        else:
+            if details is not None:
+                _refuse_another(output, earlier, details, test)
     elif not Workdir(output.parent).is_run:
         others += [path for path in beside if path in present]
     images = output.with_suffix(".npz")
@@ -96,6 +114,101 @@ def checked_output(
             "is not overwritten. Move it away, or choose another --output."
         )
     return output
+
+
+def _refuse_another(
+    output: pathlib.Path,
+    earlier: dict[str, Any],
+    details: dict[str, Any],
+    test: data.ImageData | None,
+) -> None:
+    """Raises if an evaluation there has another subject than a new one."""
+    earlier, details = ({"norm": "linf", **v} for v in (earlier, details))
+    is_threat = any(
+        _differ(earlier.get(name), details.get(name))
+        for name in ("norm", "epsilon")
+    )
+    reason = ""
+    if _is_other_data(earlier, details, test):
+        reason = " (the images or labels differ)"
+    if not (is_threat or reason or _is_other_model(earlier, details)):
+        return
+    suffix = "other"
+    if is_threat and details.get("epsilon") is not None:
+        suffix = f"{details['norm']}-{details['epsilon']:.4g}"
+    free = output.with_name(f"{output.stem}-{suffix}.json")
+    raise ValueError(
+        f"{output} holds the evaluation of {_subject(output, earlier)}, and "
+        f"this one is of {_subject(output, details)}{reason}, so nothing was "
+        f"overwritten. Add --output={free}, which adt-report reads as "
+        f"--workdirs={free}; or remove the file."
+    )
+
+
+def _is_other_model(earlier: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether it is another classifier, not the same one trained again."""
+    for name in ("classifier", "classifier_path", "preset"):
+        if earlier.get(name) and earlier.get(name) == now.get(name):
+            return False
+    if earlier.get("classifier_path") and now.get("classifier_path"):
+        return True
+    return _differ(earlier.get("method"), now.get("method"))
+
+
+def _is_other_data(
+    earlier: dict[str, Any], now: dict[str, Any], test: data.ImageData | None
+) -> bool:
+    """Whether the examples are of another data set, or have changed."""
+    has_digest = (
+        test is not None
+        and not test.is_streamed
+        and earlier["num_examples"] == len(test)
+        and earlier.get("examples_sha256") is not None
+    )
+    if has_digest:
+        digest = checks.digest(*data.as_examples(test))
+        return digest != earlier["examples_sha256"]
+    names = earlier.get("dataset"), now.get("dataset")
+    return _differ(*(name and os.path.abspath(name) for name in names))
+
+
+def _differ(earlier: Any, now: Any) -> bool:
+    """Whether two values are known and differ."""
+    return earlier is not None and now is not None and earlier != now
+
+
+def _subject(output: pathlib.Path, values: dict[str, Any]) -> str:
+    """Names the classifier, the data and the threat model of an evaluation."""
+    path = values.get("classifier_path")
+    if path:
+        path = os.path.normpath(output.parent / path)
+    name = path or values.get("method") or "a classifier"
+    return (
+        f"{name} on {values.get('dataset') or 'unnamed data'}, {_ball(values)}"
+    )
+
+
+def _ball(values: dict[str, Any]) -> str:
+    """Returns the norm and epsilon of an evaluation, as far as known."""
+    epsilon = values.get("epsilon")
+    if epsilon is None:
+        return str(values.get("norm") or "threat model unknown")
+    note = " (the default)" if values.get("default_epsilon") else ""
+    return f"{values.get('norm') or 'linf'} epsilon {epsilon:.6g}{note}"
+
+
+def title(details: dict[str, Any]) -> str:
+    """Returns what was measured: classifier, data, protocol and epsilon.
+
+    Args:
+        details: Fields of the JSON file.
+    """
+    parts = [
+        f"{details.get('method') or 'Evaluation'} on {details['dataset']}",
+        details.get("protocol") and f"protocol {details['protocol']}",
+        _ball(details),
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _has_images(path: pathlib.Path) -> bool:
@@ -125,19 +238,17 @@ def write(
         details: Further fields of the JSON file.
         more: Markdown that follows the table in the .md file.
     """
-    title = (
-        f"# {escape(details.get('method', 'Evaluation'))} on "
-        f"{escape(test.name)}, protocol "
-        f"{escape(details.get('protocol', 'custom'))}\n\n"
-        f"{code(details.get('command', ''))}\n\n"
-    )
+    details = {"dataset": test.name, **details}
+    head = f"# {escape(title(details))}\n\n"
+    if details.get("command"):
+        head += f"{code(details['command'])}\n\n"
     output.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(output.parent, seconds=_LONGEST_WAIT):
         write_json(output, {**details, **report.to_dict()})
         files.write_text(output.with_suffix(".csv"), report.to_csv())
         files.write_text(
             output.with_suffix(".md"),
-            title + report.to_markdown() + (more and f"\n{more}"),
+            head + report.to_markdown() + (more and f"\n{more}"),
         )
         if report.examples is not None:
             write_arrays(

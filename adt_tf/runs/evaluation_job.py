@@ -150,21 +150,29 @@ def assess(
         chosen: Attacks.
         output: Path of the JSON file; .csv, .md and, with `keep_examples`, .npz
             files are written beside it.
-        details: Further fields of the JSON file, such as the command.
+        details: Further fields of the JSON file, such as the command. The
+            data set, the norm and epsilon need not be among them.
         distributions: Attacks to sample from. If there are any, the evaluation
             is that of `adt_tf.evaluate_probabilistic`.
         max_samples: Largest number of samples of an image.
         **arguments: Further fields of `evaluation.Settings`.
     """
-    keep_examples = arguments.get("keep_examples", False)
-    output = evaluation_files.checked_output(output, keep_examples)
-
-    norms = {
-        threat_models.norm_of(a.threat_model) for a in (*distributions, *chosen)
+    balls = [a.threat_model for a in (*distributions, *chosen)]
+    known: dict[str, Any] = {"dataset": test.name}
+    of_attacks: dict[str, set[Any]] = {
+        "norm": {threat_models.norm_of(ball) for ball in balls},
+        "epsilon": {ball.epsilon for ball in balls},
     }
-    if len(norms) == 1:
-        details = {"norm": norms.pop(), **details}
-
+    for name, values in of_attacks.items():
+        if len(values) == 1:
+            known[name] = values.pop()
+    details = {**known, **details}
+    output = evaluation_files.checked_output(
+        output,
+        arguments.get("keep_examples", False),
+        details=details,
+        test=test,
+    )
     settings = evaluation.Settings(directory=output.parent, **arguments)
     block: contextlib.AbstractContextManager[Any]
     if distributions:
@@ -181,7 +189,7 @@ def assess(
     is_chief = settings.workers is None or settings.workers.index == 0
     with block as report:
         if is_chief:
-            print(report)
+            print(f"{evaluation_files.title(details)}\n{report}")
             evaluation_files.write(output, report, test, details)
     if not is_chief:
         return report
@@ -218,8 +226,13 @@ def assess_experiment(
             configuration and the commit.
         **arguments: Further arguments of `assess`, except the seed.
     """
-    keep_examples = arguments.get("keep_examples", False)
-    output = evaluation_files.checked_output(output, keep_examples)
+    details = {**details, **evaluation_files.describe_data(config)}
+    output = evaluation_files.checked_output(
+        output,
+        arguments.get("keep_examples", False),
+        details=details,
+        test=test,
+    )
     with trained_generators(
         [*arguments.get("distributions", ()), *chosen],
         classifier,
@@ -233,7 +246,7 @@ def assess_experiment(
             test,
             chosen,
             output,
-            details={**details, **evaluation_files.describe_data(config)},
+            details=details,
             seed=config.seed,
             **arguments,
         )

@@ -5,6 +5,8 @@ This module does not import TensorFlow, so that commands can use it at once.
 
 from __future__ import annotations
 
+import pathlib
+
 FLAGS = "flags.txt"
 PROVENANCE = "provenance.json"
 METRICS = "metrics.csv"
@@ -33,3 +35,15 @@ def artifact(name: str) -> str:
         name: Name of the exported file.
     """
     return f"artifact-{name}.json"
+
+
+def beside(model: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a result file beside a model.
+
+    Args:
+        model: File or directory of the model.
+        name: Name of the file in a workdir.
+    """
+    # The stem is v1.0 for both a SavedModel v1.0/ and a file v1.0.keras.
+    stem = model.name if model.is_dir() else model.stem
+    return model.with_name(f"{stem}-{name}")

@@ -86,6 +86,12 @@ def load(
             )
         except Exception as error:  # a damaged file may raise anything
             raise _unreadable(path, error) from error
+    elif not path.exists():
+        raise ValueError(
+            f"There is no file or directory {path}. A model is a .keras file, "
+            "the directory of a SavedModel, an .onnx file or a file of "
+            "weights (.pt, .pth, .safetensors, .npz, .h5, .index)."
+        )
     else:
         raise ValueError(
             "A model must be a .keras file, the directory of a SavedModel "

@@ -49,6 +49,9 @@ class ThreatModel(Verified, abc.ABC):
     #: Words for what an adversary may do.
     allows: str = "move the image by up to {epsilon} in {name}"
 
+    #: How `bijector` maps u into the ball, as the start of a sentence.
+    squashes: str = "The change of the image is u, mapped into the ball"
+
     #: Name of a step along `steepest` in reports.
     steepest_name: str = "steepest"
 

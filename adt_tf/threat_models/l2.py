@@ -37,6 +37,10 @@ class L2(ThreatModel):
     """
 
     name = "l2"
+    squashes = (
+        "The change of the image is ε v / √(1 + |v|²) with v = u / √d for d "
+        "pixel values, which keeps the direction of u and is shorter than ε"
+    )
 
     def norm(self, delta: tf.Tensor) -> tf.Tensor:
         """Returns the Euclidean length of each example's perturbation."""

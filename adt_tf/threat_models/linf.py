@@ -31,6 +31,7 @@ class Linf(ThreatModel):
 
     name = "l-infinity"
     allows = "change every pixel by up to {epsilon}"
+    squashes = "The change of each pixel is ε tanh(u)"
     steepest_name = "sign"
 
     def __init__(

@@ -99,7 +99,7 @@ ROWS = {
     ),
     "pixels that are NaN": (pixels(np.nan), "4 NaN or infinite"),
     "infinite pixels": (pixels(np.inf), "4 NaN or infinite"),
-    "pixels up to 255": (pixels(200.0), "divide them by 255"),
+    "pixels up to 255": (pixels(200.0), "the largest possible value"),
     "negative pixels": (pixels(-1.0), "undo the normalisation"),
     "pixels above 1": (pixels(1.01), "undo the normalisation"),
     "pixels beyond rounding": (pixels(1 + 3e-6), r"in \[0, 1\]"),
@@ -127,7 +127,7 @@ ROWS = {
     ),
     "a negative label, any number of classes": (
         lambda f: data.validate_labels(np.array([-1, 0])),
-        "from -1 to 0",
+        "must be 0 or more: number the classes from 0. Received: .*-1 to 0",
     ),
     "a label beyond int32": (
         lambda f: data.validate_labels(np.array([0, 2**40])),
@@ -348,7 +348,7 @@ ROWS = {
     # Evaluations.
     "a classifier that ends in softmax": (
         lambda f: checks.check_classifier(softmax()),
-        "must return logits",
+        "must return logits.*`adt_tf.as_classifier.*--probabilities",
     ),
     "an evaluation by a name": (
         lambda f: evaluation.evaluate(make_linear(), GOOD, ["pgd"]),
@@ -368,7 +368,7 @@ ROWS = {
         lambda f: evaluation.evaluate(
             make_linear((8, 8, 1)), GOOD, [], verbose=False
         ),
-        "Labels go up to 4",
+        "Labels go up to 4.* count from 1, subtract 1.* labels from 0 to 4",
     ),
     "an evaluation file that is a list": (
         lambda f: evaluation_files.read(f / "list.json"),
@@ -385,7 +385,7 @@ ROWS = {
     # Models.
     "a model that is not there": (
         model("none.keras"),
-        "must be a .keras file",
+        "no file or directory .*none.keras",
     ),
     "a folder for a model": (model("full"), "must be a .keras file"),
     "text in a .keras file": (model("text.keras"), "Cannot load .*text.keras"),

@@ -440,7 +440,7 @@ ROWS = {
             "--dataset={f}/good.npz",
             "--attacks=fgsm",
         ],
-        "must be a .keras",
+        "no file or directory .*none.keras",
     ),
     "a model with code": (
         [
@@ -478,6 +478,10 @@ ROWS = {
         ["evaluate", "--compare", "{f}/other seed.json", "{f}/half.json"],
         "half.json",
     ),
+    "an evaluation over one at another epsilon": (
+        on("evaluate", "run", "--epsilon=0.1", "--attacks=fgsm"),
+        "linf epsilon 0.15, and .* 0.1, so nothing was overwritten. Add --out",
+    ),
     "a comparison across epsilons": (
         ["evaluate", "--compare", "{f}/run", "{f}/other epsilon.json"],
         "differ in their epsilon",
@@ -497,7 +501,11 @@ ROWS = {
     ),
     "a report on no evaluation": (
         ["report", "--workdirs={f}/full", "--output={f}/new"],
-        "Evaluate the run first",
+        "adt-evaluate --model=FILE",
+    ),
+    "a report on a model": (
+        ["report", "--workdirs={f}/good.keras", "--output={f}/new"],
+        "measure it: adt-evaluate --model=.*good.keras",
     ),
     "a report on one run twice": (
         ["report", "--workdirs={f}/run,{f}/run", "--output={f}/new"],

@@ -226,8 +226,10 @@ trainer(keras.Sequential([keras.Input((4, 4, 1)), inner]))""",
             "ValueError: The classifier must return logits, but its outputs "
             "look like softmax probabilities (each row is non-negative and "
             "sums to one). Attacks on probabilities are weak and overstate the "
-            "robustness: remove the softmax, for instance `Dense(num_classes)` "
-            "without an activation. Its last layer: 'probabilities'.",
+            "robustness: remove the softmax, with `Dense(num_classes)` without "
+            "an activation or with `adt_tf.as_classifier(model)`, or give "
+            "adt-evaluate and adt-lint the flag --probabilities. Its last "
+            "layer: 'probabilities'.",
         ),
     ],
     "Images": [
@@ -258,8 +260,8 @@ adt_tf.evaluate(wide, (255 * x, y), [attack], verbose=False).num_examples""",
         (
             "Floats up to 255",
             "fitted(np.round(255 * x), y)",
-            _RANGE + "divide them by 255, or pass them as uint8. Received: "
-            "values from and to 1 254",
+            _RANGE + "divide them by the largest possible value, 255 for 8 "
+            "bits, or pass them as uint8. Received: values from and to 1 254",
         ),
         (
             "Augmentation that overshoots",

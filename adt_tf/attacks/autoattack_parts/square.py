@@ -82,6 +82,8 @@ class Square(PointAttack):
     <Square: Linf(epsilon=0.1, bounds=(0.0, 1.0)), num_queries=5000, p_init=0.8>
     """
 
+    search = "queries"
+
     def __init__(
         self,
         threat_model: ThreatModel,
