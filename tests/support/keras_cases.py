@@ -127,9 +127,10 @@ sorted(tf.saved_model.load("served").signatures)""",
 def mine(logits, y):
     return -logits[:, 0]
 trainer(attack=adt_tf.attacks.fgsm(0.1, objective=mine)).save("no.keras")""",
-            "ValueError: Only parts of adt_tf, and functions and objects that "
-            "are registered with `keras.saving.register_keras_serializable`, "
-            "can be saved. Received: <function mine>",
+            "ValueError: Only parts of adt_tf, and registered functions and "
+            "objects, can be saved. Received: <function mine>; write "
+            "`@keras.saving.register_keras_serializable()` above the "
+            "definition of a class or function of your own.",
         ),
     ],
     "Labels": [

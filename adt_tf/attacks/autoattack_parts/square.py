@@ -82,6 +82,9 @@ class Square(PointAttack):
     <Square: Linf(epsilon=0.1, bounds=(0.0, 1.0)), num_queries=5000, p_init=0.8>
     """
 
+    #: The methods of the threat model that the attack needs.
+    hooks = ("square_start", "square_draws", "square_proposal")
+
     def __init__(
         self,
         threat_model: ThreatModel,
@@ -93,9 +96,7 @@ class Square(PointAttack):
         arguments.integer_at_least(1, num_queries=num_queries)
         arguments.number_between(0, 1, "(]", "0.8 is usual.", p_init=p_init)
         super().__init__(threat_model, name)
-        threat_model.require(
-            "square_start", "square_draws", "square_proposal", by=name
-        )
+        threat_model.require(*self.hooks, by=name)
         self.num_queries = num_queries
         self.p_init = p_init
 
