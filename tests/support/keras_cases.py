@@ -320,6 +320,35 @@ fitted(rows.batch(8))""",
             "row['label']))`.",
         ),
         (
+            "A field `sample_weight`",
+            """
+w = np.linspace(0.0, 2.0, 8)
+fields = {"image": x, "label": y, "sample_weight": w}
+rows = tf.data.Dataset.from_tensor_slices(fields).batch(8)
+alike(fitted(rows), fitted(x, y, sample_weight=w))""",
+            "True",
+        ),
+        (
+            "Class weights for dictionaries",
+            """
+heavy = {0: 2.0, 1: 1.0, 2: 0.5}
+fields = {"image": x, "label": y}
+rows = tf.data.Dataset.from_tensor_slices(fields).batch(8)
+of_class = fitted(x, y, class_weight=heavy)
+[alike(fitted(d, class_weight=heavy), of_class) for d in (fields, rows)]""",
+            "[True, True]",
+        ),
+        (
+            "A dictionary with labels, and labels beside it",
+            """
+rows = tf.data.Dataset.from_tensor_slices(({"image": x, "label": y}, 1 - y))
+fitted(rows.batch(8))""",
+            "ValueError: A dictionary of images must not have labels or "
+            "weights of its own beside separate ones. Received: fields "
+            "['image', 'label'] and separate values for ['label']; pass "
+            "either of them.",
+        ),
+        (
             "`PyDataset`, generators and dictionaries in `evaluate`",
             """
 class Batches(keras.utils.PyDataset):
@@ -388,6 +417,22 @@ heavy = {0: 2.0, 1: 1.0, 2: 0.5}
 of_class = fitted(x, y, class_weight=heavy)
 alike(of_class, fitted(x, y, sample_weight=np.array([2.0, 1.0, 0.5])[y]))""",
             "True",
+        ),
+        (
+            "Weights below 0, or not finite",
+            """
+fitted(x, y, sample_weight=np.linspace(-1.0, 1.0, 8))""",
+            "ValueError: Weights of examples and classes must be finite and 0 "
+            "or more. Received: weights from and to -1 1",
+        ),
+        (
+            "Weights of examples and of classes",
+            """
+fields = {"image": x, "label": y, "sample_weight": np.ones(8)}
+fitted(fields, class_weight={0: 2.0})""",
+            "ValueError: Pass either weights of examples or weights of "
+            "classes. Received: class_weight={0: 2.0} and data with weights of "
+            "examples; multiply the latter by the weights of the classes.",
         ),
         (
             "`gradient_accumulation_steps`",
