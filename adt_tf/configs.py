@@ -28,6 +28,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from adt_tf import files
+
 _PLAIN = (type(None), bool, int, float, str)
 # Functions of these packages are described by name only; `provenance` records
 # the versions of the packages.
@@ -86,10 +88,24 @@ def deserialize(data: Any) -> Any:
     if "function" in data:
         return _looked_up(data["function"])
     if "keras" in data:
-        return keras.saving.deserialize_keras_object(
-            data["keras"], safe_mode=True
-        )
+        return _from_keras(data["keras"])
     return {key: deserialize(value) for key, value in data.items()}
+
+
+def _from_keras(data: Any) -> Any:
+    """Returns the part that Keras described, or raises in one line."""
+    try:
+        return keras.saving.deserialize_keras_object(data, safe_mode=True)
+    except TypeError as error:
+        # Keras' message repeats the whole configuration.
+        name = data.get("registered_name") if isinstance(data, dict) else data
+        reason = files.first_line(error).partition(" Full object config")[0]
+        raise ValueError(
+            "A part of the configuration cannot be made. Received: "
+            f"{name!r}, and Keras says: {reason} For a class or function of "
+            "your own, import the module that registers it before you load "
+            "the file."
+        ) from error
 
 
 def argument_names(kind: type) -> list[str]:

@@ -227,6 +227,15 @@ def test_files_hold_registered_norms_only(tmp_path):
     ball = Registered(0.1, shares=(1.0, 0.2, 0.2))
     trainer(ball).save(path)
     assert keras.models.load_model(path).attack.threat_model == ball
+    name = keras.saving.get_registered_name(Registered)
+    custom = keras.saving.get_custom_objects()
+    registered = custom.pop(name)
+    try:
+        with pytest.raises(ValueError, match="import the module") as told:
+            keras.models.load_model(path)
+    finally:
+        custom[name] = registered
+    assert name in str(told.value) and "\n" not in str(told.value)
     with pytest.raises(ValueError, match="register_keras_serializable"):
         configs.deserialize({"class": "__main__:Ball", "config": {}})
 
