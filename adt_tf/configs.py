@@ -28,6 +28,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from adt_tf import files
+
 _PLAIN = (type(None), bool, int, float, str)
 # Functions of these packages are described by name only; `provenance` records
 # the versions of the packages.
@@ -86,23 +88,63 @@ def deserialize(data: Any) -> Any:
     if "function" in data:
         return _looked_up(data["function"])
     if "keras" in data:
-        return keras.saving.deserialize_keras_object(
-            data["keras"], safe_mode=True
-        )
+        return _from_keras(data["keras"])
     return {key: deserialize(value) for key, value in data.items()}
+
+
+def _from_keras(data: Any) -> Any:
+    """Returns the part that Keras described, or raises in one line."""
+    try:
+        return keras.saving.deserialize_keras_object(data, safe_mode=True)
+    except TypeError as error:
+        # Keras' message repeats the whole configuration.
+        name = data.get("registered_name") if isinstance(data, dict) else data
+        reason = files.first_line(error).partition(" Full object config")[0]
+        raise ValueError(
+            "A part of the configuration cannot be made. Received: "
+            f"{name!r}, and Keras says: {reason} For a class or function of "
+            "your own, import the module that registers it before you load "
+            "the file."
+        ) from error
+
+
+def argument_names(kind: type) -> list[str]:
+    """Returns the names of the arguments of a class's constructor."""
+    names: dict[str, None] = {}
+    for base in kind.__mro__[:-1]:  # without `object`
+        constructor = vars(base).get("__init__")
+        if constructor is None:
+            continue
+        parameters = list(inspect.signature(constructor).parameters.values())
+        kinds = {parameter.name: parameter.kind for parameter in parameters[1:]}
+        names |= {
+            name: None
+            for name, kind in kinds.items()
+            if kind is not inspect.Parameter.VAR_KEYWORD
+        }
+        if inspect.Parameter.VAR_KEYWORD not in kinds.values():
+            break
+    return list(names)
 
 
 class Configured:
     """Base class that derives `get_config` from the constructor's signature.
 
     Each argument of the constructor must be an attribute of the same name.
+    A constructor with `**kwargs` has the arguments of the class above it, too.
     """
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        if type(self).__init__ is object.__init__:
-            return {}
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        names = argument_names(type(self))
+        missing = [name for name in names if not hasattr(self, name)]
+        if missing:
+            raise ValueError(
+                f"Each argument of {type(self).__name__}'s constructor must "
+                "be stored under its name, or a copy or a saved file would "
+                f"lose it. Received: {missing}; set self.{missing[0]} in the "
+                "constructor."
+            )
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -139,13 +181,17 @@ def _described(part: Any, *, exact: bool) -> Any:
         # Names of layers depend on a counter, and weights are not settings.
         shapes = [list(variable.shape) for variable in part.variables]
         return {"model": _name(type(part)), "shapes": shapes}
-    if hasattr(part, "get_config") and (exact or _is_ours(type(part))):
+    if hasattr(part, "get_config") and _is_ours(type(part)):
         config = part.get_config().items()
         return {
             "class": _name(type(part)),
             "config": {key: describe(value) for key, value in config},
         }
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+    if (
+        dataclasses.is_dataclass(part)
+        and not isinstance(part, type)
+        and (_is_ours(type(part)) or not exact)
+    ):
         fields = {
             f.name: getattr(part, f.name) for f in dataclasses.fields(part)
         }
@@ -160,9 +206,10 @@ def _described(part: Any, *, exact: bool) -> Any:
         return {"function": _name(part)}
     if exact:
         raise ValueError(
-            "Only parts of adt_tf, and functions and objects that are "
-            "registered with `keras.saving.register_keras_serializable`, can "
-            f"be saved. Received: {part!r}"
+            "Only parts of adt_tf, and registered functions and objects, can "
+            f"be saved. Received: {part!r}; write "
+            "`@keras.saving.register_keras_serializable()` above the "
+            "definition of a class or function of your own."
         )
     if isinstance(part, np.ndarray | tf.Tensor | tf.Variable):
         array = np.ascontiguousarray(part)
@@ -251,7 +298,9 @@ def _looked_up(name: str) -> Any:
     if module.split(".")[0] != "adt_tf" or not path.isidentifier():
         raise ValueError(
             "Only classes and functions of adt_tf can be named in a "
-            f"configuration. Received: {name!r}"
+            f"configuration. Received: {name!r}; register it with "
+            "`keras.saving.register_keras_serializable`, and save the file "
+            "again."
         )
     try:
         return getattr(importlib.import_module(module), path)

@@ -86,11 +86,16 @@ they hold one-hot or soft labels, metrics and losses receive those.
 an example with weight 2 counts twice in the mean of the batch. The inner
 problem solves each example separately, so a weight has no effect there. Feature
 scattering moves a batch as a whole: each image has the same share of the
-transport, and its weight counts in the outer loss alone.
+transport, and its weight counts in the outer loss alone. Weights of examples
+are the argument `sample_weight`, the third part of (images, labels, weights) or
+the field `sample_weight` of a dictionary; other fields, such as `weight`, have
+no effect. `adt_tf.evaluate` counts each example once.
 
 **Files.** `keras.models.load_model` reads a saved trainer after
-`import adt_tf`. A function of your own, an objective or a loss, is saved by its
-name if it is registered with `keras.saving.register_keras_serializable`.
+`import adt_tf`. A function or class of your own, such as an objective, a loss
+or a norm, is saved by its name if it is registered with
+`keras.saving.register_keras_serializable`. Without that, `save` refuses it
+before it opens the file.
 
 All snippets begin with:
 """

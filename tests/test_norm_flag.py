@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from adt_tf import report, threat_models
-from adt_tf.runs import evaluation_job, evaluation_settings, inputs
+from adt_tf.runs import (
+    evaluation_job,
+    evaluation_settings,
+    flagfiles,
+    inputs,
+)
 from adt_tf.runs.config import Config
 from tests.support import in_process
 
@@ -93,6 +98,24 @@ def test_a_norm_without_a_radius(command, flags, message, workdir, tmp_path):
     done = in_process.run(command, f"--workdir={folder}", *flags)
     assert done.returncode and message in done.stderr
     assert not (tmp_path / "w").exists()
+
+
+def test_a_norm_beside_the_radius_of_a_flagfile(tmp_path):
+    """The radius of the file is for the norm of the file."""
+    shipped = "--flagfile=digits/adt_exp"
+    for norm in (["--norm=l2"], ["--norm", "l2"]):
+        with pytest.raises(ValueError, match="needs --epsilon after") as told:
+            flagfiles.expand([shipped, *norm])
+        assert "Received: --epsilon=0.15 of " in str(told.value)
+    assert flagfiles.expand([shipped, "--norm=l2", "--epsilon=0.5"])
+    file = tmp_path / "mine.flags"
+    file.write_text(f"{shipped}\n--norm=l2\n--epsilon=0.5\n")
+    assert flagfiles.expand([f"--flagfile={file}"])
+    assert flagfiles.expand([f"--flagfile={file}", "--epsilon=0.3"])
+    folder = tmp_path / "w"
+    done = in_process.run("train", shipped, "--norm=l2", f"--workdir={folder}")
+    assert done.returncode == 1 and "--norm=l2 needs" in done.stderr
+    assert done.stderr.strip().count("\n") == 0 and not folder.exists()
 
 
 def test_configurations_name_threat_models():

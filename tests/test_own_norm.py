@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import seeds
+import adt_tf
+from adt_tf import attacks, data, methods, seeds, threat_models
+from adt_tf.threat_models import ThreatModel
 from tests.support.processes import ROOT
 
 
@@ -22,6 +24,10 @@ def names(blocks):
     defined = {"__name__": "own_norm"}
     exec(blocks[0], defined)
     return defined
+
+
+def test_the_class_is_without_faults(blocks, names):
+    exec(blocks[1], names)
 
 
 def test_the_nearest_point_of_the_ball(names):
@@ -68,9 +74,31 @@ def test_draws_are_inside(names):
 
 
 def test_training_and_evaluation(blocks, names, capsys):
-    exec(blocks[1], names)
+    exec(blocks[2], names)
     report = names["report"]
     assert report.accuracy["natural"] > 0.5
     assert report.robust_accuracy < report.accuracy["natural"]
     assert "L1(epsilon=1" in report.attacks["PGD-10"]
     assert "A_rob" in capsys.readouterr().out
+
+
+def test_a_norm_that_the_box_deforms(blocks, names, monkeypatch, capsys):
+    """Its own methods keep attacks inside; without them they are refused."""
+    if "classifier" not in names:
+        exec(blocks[2], names)
+    names["threat_models"] = threat_models
+    exec(blocks[3], names)
+    assert "brightness" in capsys.readouterr().out.lower()
+    ball = names["Brightness"](0.2)
+    x, y = data.as_arrays(names["test"])
+    method = methods.at_pgd(ball, num_steps=2)
+    trainer = adt_tf.AdversarialTrainer(
+        names["classifier"], method.attack, method.loss
+    )
+    trainer.compile("sgd")
+    logs = trainer.train_on_batch(x[:32], y[:32], return_dict=True)
+    assert 0 < logs["perturbation"] <= 1.00001
+    monkeypatch.setattr(names["Brightness"], "distance", ThreatModel.distance)
+    pgd = attacks.pgd(ball, num_steps=2)
+    with pytest.raises(ValueError, match="must override `project` and"):
+        adt_tf.evaluate(names["classifier"], (x[:8], y[:8]), pgd)

@@ -15,7 +15,9 @@ from adt_tf.checks.batches import (
     as_images,
     assert_finite,
     assert_images,
+    assert_weights,
     digest,
+    images_of,
     unpack,
 )
 from adt_tf.checks.failures import (
@@ -58,6 +60,7 @@ __all__ = [
     "assert_images",
     "assert_labels",
     "assert_logits",
+    "assert_weights",
     "check_answer",
     "check_classifier",
     "check_labels",
@@ -66,6 +69,7 @@ __all__ = [
     "digest",
     "failures_told",
     "has_one_logit",
+    "images_of",
     "is_soft",
     "looks_like_softmax",
     "named_logits",

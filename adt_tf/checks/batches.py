@@ -28,6 +28,7 @@ _UNIT, _BYTES = (0.0, 1.0), (0.0, 255.0)
 # Field names that TensorFlow Datasets and Hugging Face use.
 _IMAGES = ("image", "images", "img", "pixel_values")
 _LABELS = ("label", "labels")
+_WEIGHTS = "sample_weight"
 
 
 def digest(*arrays: Any) -> str:
@@ -54,7 +55,8 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
     Args:
         data: A tuple (images, labels) or (images, labels, weights), or a
-            dictionary as in TensorFlow Datasets and Hugging Face.
+            dictionary as in TensorFlow Datasets and Hugging Face, which may
+            have a field "sample_weight".
 
     Example:
 
@@ -63,15 +65,48 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
     """
     x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
     if isinstance(x, dict):
-        if y is None:
-            y = _field(x, _LABELS)
-        x = _field(x, _IMAGES)
+        fields = x
+        twice = [name for name in _LABELS if name in fields and y is not None]
+        twice += [_WEIGHTS] * (_WEIGHTS in fields and weights is not None)
+        if twice:
+            raise ValueError(
+                "A dictionary of images must not have labels or weights of "
+                "its own beside separate ones. Received: fields "
+                f"{sorted(fields)} and separate values for {twice}; pass "
+                "either of them."
+            )
+        x = images_of(fields)
+        y = _field(fields, _LABELS) if y is None else y
+        weights = fields.get(_WEIGHTS, weights)
     if y is None:
         raise ValueError(
             "Adversarial training needs labels: pass a data set of "
             "(image, label), or `fit(images, labels)`."
         )
     return x, y, weights
+
+
+def images_of(x: Any) -> Any:
+    """Returns the images of a dictionary of fields; other images as is."""
+    return _field(x, _IMAGES) if isinstance(x, dict) else x
+
+
+def assert_weights(weights: tf.Tensor) -> tf.Tensor:
+    """Returns weights of examples, or fails if one is negative or not finite.
+
+    Args:
+        weights: Weights [batch] or [batch, 1].
+    """
+    weights = tf.reshape(weights, [-1])
+    valid = tf.math.is_finite(tf.cast(weights, tf.float32)) & (weights >= 0)
+    return require(
+        tf.reduce_all(valid),
+        "Weights of examples and classes must be finite and 0 or more. "
+        "Received: weights from and to",
+        tf.reduce_min(weights),
+        tf.reduce_max(weights),
+        then=weights,
+    )
 
 
 def _field(fields: dict[str, Any], names: tuple[str, ...]) -> Any:

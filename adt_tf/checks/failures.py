@@ -26,6 +26,7 @@ ESCAPED = "An attack left its threat model"
 _BEGINNINGS = (
     "Images must",
     "Labels must",
+    "Weights of",
     "The classifier must",
     NOT_FINITE,
     IMAGE_NOT_FINITE,

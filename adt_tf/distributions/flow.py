@@ -51,7 +51,7 @@ class Flow(Squashed):
         *,
         entropy_reduction: str | Reduction = "mean",
     ) -> None:
-        self.threat_model = threat_model
+        super().__init__(threat_model)
         self.generator = generator
         self.couplings = list(couplings)
         self.networks = (generator, *couplings)

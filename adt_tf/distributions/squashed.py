@@ -10,6 +10,7 @@ import tensorflow as tf
 from adt_tf import seeds
 from adt_tf.distributions.base import Scalable
 from adt_tf.distributions.reductions import Reduction
+from adt_tf.threat_models import ThreatModel
 
 
 class Squashed(Scalable):
@@ -21,6 +22,10 @@ class Squashed(Scalable):
     """
 
     entropy_reduction: Reduction
+
+    def __init__(self, threat_model: ThreatModel) -> None:
+        threat_model.require("bijector", by=type(self).__name__)
+        self.threat_model = threat_model
 
     def describe(self) -> list[str]:
         """Returns the reduction of the entropy, unless it is the mean."""
@@ -77,7 +82,8 @@ class Fused(Squashed):
     define `_sample`, and call the constructor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threat_model: ThreatModel) -> None:
+        super().__init__(threat_model)
         self._fused = tf.function(
             self._sample, jit_compile=True, autograph=False
         )

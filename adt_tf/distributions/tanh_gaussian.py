@@ -57,10 +57,9 @@ class TanhGaussian(Fused):
         entropy_reduction: str | Reduction = "mean",
         entropy: str | Entropy = "perturbation",
     ) -> None:
-        self.threat_model = threat_model
+        super().__init__(threat_model)
         self.entropy = entropies.get(entropy)
         self.entropy_reduction = reductions.get(entropy_reduction)
-        super().__init__()
 
     def describe(self) -> list[str]:
         """Returns the entropy and its reduction, unless they are defaults."""

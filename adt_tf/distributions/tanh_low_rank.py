@@ -60,7 +60,7 @@ class TanhLowRank(Squashed):
         entropy_reduction: str | Reduction = "mean",
     ) -> None:
         arguments.integer_at_least(1, rank=rank)
-        self.threat_model = threat_model
+        super().__init__(threat_model)
         self.rank = rank
         self.entropy_reduction = reductions.get(entropy_reduction)
 

@@ -57,11 +57,10 @@ class TanhMixture(Fused):
     ) -> None:
         arguments.integer_at_least(1, num_components=num_components)
         arguments.number_at_least(0, spread=spread)
-        self.threat_model = threat_model
+        super().__init__(threat_model)
         self.num_components = num_components
         self.spread = spread
         self.entropy_reduction = reductions.get(entropy_reduction)
-        super().__init__()
 
     @property
     def num_maps(self) -> int:

@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import data, files, threat_models
+from adt_tf.attacks import Square
 from adt_tf.checks import arguments
 from adt_tf.data import DiskImages
 from adt_tf.linting.findings import Finding, LintReport
@@ -235,6 +236,15 @@ def _obstacle(subject: Subject, name: str) -> tuple[str, str] | None:
         return "The logits are not finite.", "See `logits` first."
     if name not in masking.CHECKS:
         return None
+    if name == "black_box" and not all(
+        subject.threat_model.has(hook) for hook in Square.hooks
+    ):
+        return (
+            f"The {subject.threat_model.name} norm has no methods "
+            f"{', '.join(Square.hooks)}, which the query attack needs.",
+            "Define them, or evaluate by an attack without gradients that "
+            "works in any norm, such as `attacks.spsa`, as well.",
+        )
     if name not in _WITHOUT_GRADIENT and subject.gradients() is None:
         return (
             "No white-box attack can run without an input gradient.",

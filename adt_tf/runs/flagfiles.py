@@ -54,7 +54,8 @@ def expand(
     Only the command line can request a download: --download in a flagfile,
     such as the flags.txt of a run, is ignored. Only the command line can name
     a Python function as the network: a flagfile that names one is refused,
-    unless --network follows it on the command line.
+    unless --network follows it on the command line. A --norm on the command
+    line needs an --epsilon there.
 
     Args:
         arguments: Arguments of a command line, without the program's name.
@@ -73,6 +74,7 @@ def expand(
         else:
             flags += _read(find(name))
     _check_code(flags)
+    _check_radius(flags)
     return [flag.text for flag in _fitting(flags, say)] + rest
 
 
@@ -97,6 +99,18 @@ def _check_code(flags: Sequence[_Flag]) -> None:
                 "allowed on the command line only. If you trust it, add "
                 f"--network={value} after --flagfile."
             )
+
+
+def _check_radius(flags: Sequence[_Flag]) -> None:
+    """Refuses a norm beside the radius of a file, meant for its own norm."""
+    last = {flag.name: flag for flag in flags}
+    norm, epsilon = last.get("norm"), last.get("epsilon")
+    if norm and epsilon and norm.file is None and epsilon.file is not None:
+        raise ValueError(
+            f"{norm.text} needs --epsilon after --flagfile on the command "
+            "line as well, since a radius depends on the norm (8/255 is usual "
+            f"in linf, 0.5 in l2). Received: {epsilon.text} of {epsilon.file}"
+        )
 
 
 def read(path: pathlib.Path) -> list[str]:

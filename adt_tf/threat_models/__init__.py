@@ -6,8 +6,8 @@
 
 `ThreatModel` is the interface; `Linf` and `L2` are the balls of the maximum
 and of the Euclidean norm. No other module depends on a norm: another ball is
-one more class. `from_norm` and `norm_of` convert between threat models and
-names, as flags and files have them.
+one more class, which `check` tries. `from_norm` and `norm_of` convert between
+threat models and names, as flags and files have them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,20 @@ from __future__ import annotations
 import numbers
 
 from adt_tf.threat_models.base import ThreatModel
+from adt_tf.threat_models.checking import check
 from adt_tf.threat_models.l2 import L2
 from adt_tf.threat_models.linf import Linf
 
-__all__ = ["L2", "NORMS", "Linf", "ThreatModel", "from_norm", "get", "norm_of"]
+__all__ = [
+    "L2",
+    "NORMS",
+    "Linf",
+    "ThreatModel",
+    "check",
+    "from_norm",
+    "get",
+    "norm_of",
+]
 
 #: The names of norms in flags and files.
 NORMS = {"linf": Linf, "l2": L2}

@@ -2,11 +2,13 @@
 
 A norm is one subclass of `ThreatModel`. It defines `name`, `norm`, `limit`,
 `steepest`, `random_start`, `random_surface`, `random_direction`,
-`random_noise`, `bijector` and `largest_epsilon`. The other methods use these;
-a subclass overrides them only to compute the same more exactly or faster.
-`step_to_plane` (for FAB), `square_start`, `square_draws` and
-`square_proposal` (for Square) are optional: the constructor of an attack
-rejects a norm that lacks a hook which the attack needs.
+`random_noise` and `largest_epsilon`. The other methods use these; a subclass
+overrides them to compute the same more exactly or faster, or where the pixel
+box deforms its perturbations (docs/own_norm.md). `bijector` (for ADT-EXP and
+its kin), `step_to_plane` (for FAB), `square_start`, `square_draws` and
+`square_proposal` (for Square) are optional: the constructor of an attack or a
+distribution rejects a norm that lacks a hook which it needs. `check` tries the
+methods of a subclass.
 
 Images are [..., height, width, channels]: "each example" refers to the last
 three axes, or to all axes but the first if there are fewer.
@@ -24,6 +26,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
+from adt_tf import configs
 from adt_tf.threat_models.verification import Verified
 
 
@@ -33,10 +36,14 @@ def example_axes(x: tf.Tensor) -> list[int]:
     return list(range(max(1, rank - 3), rank))
 
 
-class ThreatModel(Verified, abc.ABC):
+class ThreatModel(Verified, configs.Configured, abc.ABC):
     """A ball of radius epsilon around each image, inside the pixel box.
 
         S(x) = {x_adv : norm(x_adv - x) <= epsilon, low <= x_adv <= high}
+
+    A constructor of a subclass may take more arguments, if it stores each under
+    its name: copies, files and `repr` repeat them. What depends on epsilon
+    belongs in the methods, since `scaled` changes `epsilon` alone.
 
     Args:
         epsilon: Radius, in the units of the pixels; 0 allows no change.
@@ -79,17 +86,24 @@ class ThreatModel(Verified, abc.ABC):
         self.bounds = (float(low), float(high))
 
     def __repr__(self) -> str:
-        epsilon = "(a tensor)"
+        arguments = {
+            name: repr(getattr(self, name))
+            for name in configs.argument_names(type(self))
+            if hasattr(self, name)
+        }
+        arguments["epsilon"] = "(a tensor)"
         if self._is_constant():
-            epsilon = f"{self.epsilon:g}"
-        return f"{type(self).__name__}(epsilon={epsilon}, bounds={self.bounds})"
+            arguments["epsilon"] = f"{self.epsilon:g}"
+        listed = ", ".join(f"{k}={text}" for k, text in arguments.items())
+        return f"{type(self).__name__}({' '.join(listed.split())})"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         if not (self._is_constant() and other._is_constant()):
             return self is other
-        return self.get_config() == other.get_config()
+        ours, theirs = self.get_config(), other.get_config()
+        return configs.fingerprint(ours) == configs.fingerprint(theirs)
 
     def __hash__(self) -> int:
         if not self._is_constant():
@@ -114,12 +128,8 @@ class ThreatModel(Verified, abc.ABC):
                 "A threat model whose epsilon is a tensor has no config: use "
                 "the config of the threat model that was scaled."
             )
-        return {"epsilon": self.epsilon, "bounds": list(self.bounds)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> ThreatModel:
-        """Returns the threat model that `get_config` describes."""
-        return cls(**{**config, "bounds": tuple(config["bounds"])})
+        config = super().get_config()
+        return {k: list(v) if k == "bounds" else v for k, v in config.items()}
 
     def with_epsilon(self, epsilon: float) -> ThreatModel:
         """Returns this threat model with another radius."""
@@ -139,6 +149,14 @@ class ThreatModel(Verified, abc.ABC):
         scaled.epsilon = self.epsilon * tf.cast(share, tf.float32)
         return scaled
 
+    def has(self, hook: str) -> bool:
+        """Returns whether this norm defines an optional hook.
+
+        Args:
+            hook: Name of a method, such as "step_to_plane".
+        """
+        return getattr(type(self), hook) is not getattr(ThreatModel, hook)
+
     def require(self, *hooks: str, by: str) -> None:
         """Raises `ValueError` if this norm lacks an optional hook.
 
@@ -146,11 +164,7 @@ class ThreatModel(Verified, abc.ABC):
             *hooks: Names of methods, such as "step_to_plane".
             by: Name of the attack that needs them.
         """
-        missing = [
-            hook
-            for hook in hooks
-            if getattr(type(self), hook) is getattr(ThreatModel, hook)
-        ]
+        missing = [hook for hook in hooks if not self.has(hook)]
         if missing:
             raise ValueError(
                 f"{by} cannot attack in the {self.name} norm: it needs "
@@ -209,9 +223,9 @@ class ThreatModel(Verified, abc.ABC):
         anywhere in it.
         """
 
-    @abc.abstractmethod
     def bijector(self, event_shape: Sequence[int]) -> tfb.Bijector:
         """Returns a bijector from R^d onto the open ball around 0."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def largest_epsilon(self, event_shape: Sequence[int]) -> float:

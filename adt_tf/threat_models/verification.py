@@ -9,6 +9,12 @@ import tensorflow as tf
 
 from adt_tf import checks
 
+_ADVICE = (
+    "an attack of your own must return `threat_model.project(x, x_adv)`, and a "
+    "norm of your own whose perturbations the pixel box deforms must override "
+    "`project` and `distance`."
+)
+
 
 class Verified(abc.ABC):
     """Checks images against the ball and the pixel box.
@@ -42,8 +48,7 @@ class Verified(abc.ABC):
         raise ValueError(
             f"{checks.ESCAPED} {self}: the largest "
             f"perturbation is {distance:g} and the pixels lie in "
-            f"[{low:g}, {high:g}]. No result can be trusted; if the attack is "
-            "your own, return `threat_model.project(x, x_adv)`."
+            f"[{low:g}, {high:g}]. No result can be trusted: {_ADVICE}"
         )
 
     def assert_inside(
@@ -62,7 +67,9 @@ class Verified(abc.ABC):
         bottom, top = self.bounds
         finite = tf.reduce_all(tf.math.is_finite(x_adv))
         inside = (distance <= self._reach(x)) & (low >= bottom) & (high <= top)
-        context = f"{name}, {self}. The largest perturbation, and pixels:"
+        context = (
+            f"{name}, {self}: {_ADVICE} The largest perturbation, and pixels:"
+        )
         assertions = [
             tf.debugging.Assert(finite, [checks.IMAGE_NOT_FINITE, name]),
             # The other assertion reports images that are not finite.

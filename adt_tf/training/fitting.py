@@ -32,7 +32,10 @@ class FittedModel(keras.Model):
 
     def fit(self, *args: Any, **arguments: Any) -> keras.callbacks.History:
         """Trains, with the arguments of `keras.Model.fit`."""
-        bound = _FIT.bind(self, *args, **arguments).arguments
+        call = _FIT.bind(self, *args, **arguments)
+        bound = call.arguments
+        if bound.get("class_weight"):
+            bound.update(_without_dictionaries(bound))
         callbacks = bound.get("callbacks") or ()
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks = tf.nest.flatten(callbacks)
@@ -42,7 +45,7 @@ class FittedModel(keras.Model):
             isinstance(c, keras.callbacks.TerminateOnNaN) for c in callbacks
         )
         self._build_for(bound.get("x"))
-        return super().fit(*args, **arguments)
+        return super().fit(*call.args[1:], **call.kwargs)
 
     def make_train_function(self, force: bool = False) -> Any:
         """Builds the function of a training step."""
@@ -92,10 +95,51 @@ class FittedModel(keras.Model):
             x = checks.unpack(x.element_spec)[0]
         elif isinstance(x, keras.utils.PyDataset):
             x = checks.unpack(x[0])[0]
+        elif isinstance(x, dict):
+            x = checks.images_of(x)
         shape = getattr(x, "shape", None)
         if shape is not None and len(shape) == 4 and None not in shape[1:]:
             self.classifier(tf.zeros([1, *shape[1:]]), training=False)
             self.built = True
+
+
+def _without_dictionaries(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the data of `fit` as tuples, as class weights in Keras need.
+
+    Args:
+        arguments: Arguments of `fit`.
+    """
+    names = ("x", "y", "sample_weight")
+    data = tuple(arguments.get(name) for name in names)
+    rows = data[0]
+    if isinstance(rows, dict):
+        parts = checks.unpack(data)
+        changed = dict(zip(names, parts, strict=True))
+    elif isinstance(rows, tf.data.Dataset) and isinstance(
+        keras.utils.unpack_x_y_sample_weight(rows.element_spec)[0], dict
+    ):
+        parts = checks.unpack(rows.element_spec)
+        changed = {"x": rows.map(_as_tuple)}
+    elif isinstance(rows, keras.utils.PyDataset) and isinstance(rows[0], dict):
+        raise ValueError(
+            "Argument `class_weight` needs a PyDataset that returns (images, "
+            "labels). Received: a PyDataset that returns dictionaries; return "
+            "tuples, or a field 'sample_weight' instead of `class_weight`."
+        )
+    else:
+        return {}
+    if parts[2] is not None:
+        raise ValueError(
+            "Pass either weights of examples or weights of classes. Received: "
+            f"class_weight={arguments['class_weight']!r} and data with weights "
+            "of examples; multiply the latter by the weights of the classes."
+        )
+    return changed
+
+
+def _as_tuple(*row: Any) -> tuple[Any, Any]:
+    """Returns the images and labels of an element without weights."""
+    return checks.unpack(row[0] if len(row) == 1 else row)[:2]
 
 
 def _with_short_errors(function: Callable[..., Any]) -> Callable[..., Any]:

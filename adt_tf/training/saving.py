@@ -52,6 +52,14 @@ class SavedModel(keras.Model):
         parts = {k: configs.deserialize(v) for k, v in config.items()}
         return cls(classifier, **parts)
 
+    def save(self, *args: Any, **arguments: Any) -> None:
+        """Saves the trainer, as `keras.Model.save` does.
+
+        A part that cannot be saved is refused before a file is opened.
+        """
+        self.get_config()
+        super().save(*args, **arguments)
+
     def build(self, input_shape: Any) -> None:
         """Builds the classifier; the attack's networks are already built."""
         if not self.classifier.built:

@@ -246,9 +246,8 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
     def predict_step(self, data: Any) -> Any:
         """Runs the classifier on images in any form."""
         x = keras.utils.unpack_x_y_sample_weight(data)[0]
-        if isinstance(x, dict):
-            x = checks.unpack((x, x))[0]
-        outputs = self.classifier(self._images(x), training=False)
+        x = self._images(checks.images_of(x))
+        outputs = self.classifier(x, training=False)
         checks.assert_logits(checks.as_logits(outputs, self.classifier))
         return outputs
 
@@ -270,7 +269,7 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
         if classes is not None:
             y = checks.assert_labels(y, classes)
         if weights is not None:
-            weights = tf.reshape(weights, [-1])
+            weights = checks.assert_weights(weights)
         return x, y, weights
 
     def _images(self, x: Any) -> tf.Tensor:

@@ -55,6 +55,22 @@ def softmax():
     )
 
 
+class Unstored(Linf):
+    def __init__(self, epsilon, shares):
+        super().__init__(epsilon)
+
+
+class Flipped(Linf):
+    def steepest(self, gradient):
+        return -super().steepest(gradient)
+
+
+def trainer(attack):
+    made = adt_tf.AdversarialTrainer(make_convolutional(), attack)
+    made.compile("sgd")
+    return made
+
+
 def npz(name):
     return lambda folder: data.load(str(folder / name))
 
@@ -478,5 +494,27 @@ ROWS = {
     "samples that are no multiple of 32": (
         lambda _: probabilistic(max_samples=100),
         "multiple of 32",
+    ),
+    "a norm with an argument that is not stored": (
+        lambda _: Unstored(0.1, shares=(1.0, 0.5)).scaled(0.5),
+        "set self.shares in the constructor",
+    ),
+    "a norm with a sign error": (
+        lambda _: threat_models.check(Flipped(0.1), (8, 8, 1)),
+        "steepest: must rise along the gradient",
+    ),
+    "a norm that is not registered, in a file": (
+        lambda f: trainer(attacks.fgsm(Flipped(0.1))).save(f / "new.keras"),
+        "register_keras_serializable",
+    ),
+    "labels beside those of a dictionary": (
+        lambda _: checks.unpack(({"image": 0, "label": 1}, 2)),
+        "separate values for \\['label'\\]",
+    ),
+    "weights of examples below 0": (
+        lambda _: trainer(attacks.fgsm(0.1)).train_on_batch(
+            *GOOD, sample_weight=-np.ones(5)
+        ),
+        "weights from and to -1 -1",
     ),
 }

@@ -32,6 +32,10 @@ ROWS = {
         [*TRAIN, "--epsilon=nan"],
         "--epsilon must be finite. Received: nan",
     ),
+    "a norm beside the radius of a flagfile": (
+        ["train", "--flagfile=digits/adt_exp", "--norm=l2", "--workdir={f}/n"],
+        "--norm=l2 needs --epsilon after --flagfile",
+    ),
     "a rate that is no number": (
         [*TRAIN, "--learning_rate=nan"],
         "--learning_rate must be finite. Received: nan",

@@ -127,9 +127,10 @@ sorted(tf.saved_model.load("served").signatures)""",
 def mine(logits, y):
     return -logits[:, 0]
 trainer(attack=adt_tf.attacks.fgsm(0.1, objective=mine)).save("no.keras")""",
-            "ValueError: Only parts of adt_tf, and functions and objects that "
-            "are registered with `keras.saving.register_keras_serializable`, "
-            "can be saved. Received: <function mine>",
+            "ValueError: Only parts of adt_tf, and registered functions and "
+            "objects, can be saved. Received: <function mine>; write "
+            "`@keras.saving.register_keras_serializable()` above the "
+            "definition of a class or function of your own.",
         ),
     ],
     "Labels": [
@@ -321,6 +322,35 @@ fitted(rows.batch(8))""",
             "row['label']))`.",
         ),
         (
+            "A field `sample_weight`",
+            """
+w = np.linspace(0.0, 2.0, 8)
+fields = {"image": x, "label": y, "sample_weight": w}
+rows = tf.data.Dataset.from_tensor_slices(fields).batch(8)
+alike(fitted(rows), fitted(x, y, sample_weight=w))""",
+            "True",
+        ),
+        (
+            "Class weights for dictionaries",
+            """
+heavy = {0: 2.0, 1: 1.0, 2: 0.5}
+fields = {"image": x, "label": y}
+rows = tf.data.Dataset.from_tensor_slices(fields).batch(8)
+of_class = fitted(x, y, class_weight=heavy)
+[alike(fitted(d, class_weight=heavy), of_class) for d in (fields, rows)]""",
+            "[True, True]",
+        ),
+        (
+            "A dictionary with labels, and labels beside it",
+            """
+rows = tf.data.Dataset.from_tensor_slices(({"image": x, "label": y}, 1 - y))
+fitted(rows.batch(8))""",
+            "ValueError: A dictionary of images must not have labels or "
+            "weights of its own beside separate ones. Received: fields "
+            "['image', 'label'] and separate values for ['label']; pass "
+            "either of them.",
+        ),
+        (
             "`PyDataset`, generators and dictionaries in `evaluate`",
             """
 class Batches(keras.utils.PyDataset):
@@ -389,6 +419,22 @@ heavy = {0: 2.0, 1: 1.0, 2: 0.5}
 of_class = fitted(x, y, class_weight=heavy)
 alike(of_class, fitted(x, y, sample_weight=np.array([2.0, 1.0, 0.5])[y]))""",
             "True",
+        ),
+        (
+            "Weights below 0, or not finite",
+            """
+fitted(x, y, sample_weight=np.linspace(-1.0, 1.0, 8))""",
+            "ValueError: Weights of examples and classes must be finite and 0 "
+            "or more. Received: weights from and to -1 1",
+        ),
+        (
+            "Weights of examples and of classes",
+            """
+fields = {"image": x, "label": y, "sample_weight": np.ones(8)}
+fitted(fields, class_weight={0: 2.0})""",
+            "ValueError: Pass either weights of examples or weights of "
+            "classes. Received: class_weight={0: 2.0} and data with weights of "
+            "examples; multiply the latter by the weights of the classes.",
         ),
         (
             "`gradient_accumulation_steps`",

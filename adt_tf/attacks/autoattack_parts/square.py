@@ -83,6 +83,8 @@ class Square(PointAttack):
     """
 
     search = "queries"
+    #: The methods of the threat model that the attack needs.
+    hooks = ("square_start", "square_draws", "square_proposal")
 
     def __init__(
         self,
@@ -95,9 +97,7 @@ class Square(PointAttack):
         arguments.integer_at_least(1, num_queries=num_queries)
         arguments.number_between(0, 1, "(]", "0.8 is usual.", p_init=p_init)
         super().__init__(threat_model, name)
-        threat_model.require(
-            "square_start", "square_draws", "square_proposal", by=name
-        )
+        threat_model.require(*self.hooks, by=name)
         self.num_queries = num_queries
         self.p_init = p_init
 
