@@ -15,7 +15,7 @@ from __future__ import annotations
 import numbers
 
 from adt_tf.threat_models.base import ThreatModel
-from adt_tf.threat_models.checking import check
+from adt_tf.threat_models.conformance import check
 from adt_tf.threat_models.l2 import L2
 from adt_tf.threat_models.linf import Linf
 
