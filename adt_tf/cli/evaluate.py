@@ -15,142 +15,27 @@ the flagfiles in flags/protocols. The command writes DIR/evaluation.json (with
 a model, model-evaluation.json. A file on another classifier, data set, norm or
 epsilon is not overwritten: choose another --output. adt-report takes the .json
 file in place of a workdir. If it is interrupted, the same command continues
-where it stopped. --artifact attacks
-an exported file by queries, and with adversarial images of the classifier it
-was converted from, and reports what the conversion costs.
+where it stopped. --artifact attacks an exported file by queries, and with
+adversarial images of the classifier it was converted from, and reports what the
+conversion costs.
 """
 
 import pathlib
 import shlex
 import sys
 
-from absl import flags
-
 from adt_tf.cli import command
+from adt_tf.cli.evaluation_flags import FLAGS
 from adt_tf.cli.flags import (
-    OF_EVALUATION,
     classifier_fingerprint,
     config_to_measure,
     default_output,
-    define_classifier,
-    define_config,
     describe_classifier,
     load_classifier,
     set_unless_given,
 )
 from adt_tf.cli.quiet_import import import_tensorflow
 from adt_tf.runs import evaluation_settings, file_names, protocols
-
-FLAGS = flags.FlagValues()
-define_classifier(FLAGS)
-flags.DEFINE_string(
-    "protocol",
-    None,
-    "Named list of attacks: paper, released, spsa, transfer, distributional, "
-    "probabilistic, rice, autoattack, generalisation, budget (with --minutes) "
-    "or quick (default: quick, unless --attacks is given).",
-    flag_values=FLAGS,
-)
-flags.DEFINE_list(
-    "attacks",
-    None,
-    "Names of attacks, optionally with a number of steps, such as fgsm,pgd-20.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_list(
-    "distributions",
-    None,
-    "Names of attacks to sample from, optionally with an entropy weight, such "
-    "as exp@0.01. Measures the probability that a sample is misclassified.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "max_samples",
-    8192,
-    "Largest number of samples for each image and distribution; a multiple "
-    "of 32.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_float(
-    "minutes",
-    None,
-    "Minutes that all attacks may take together. Then A_rob is an upper bound; "
-    "the same command with more minutes goes on.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_boolean(
-    "independent",
-    False,
-    "Run each attack on all correctly classified examples, not only on those "
-    "that resisted the attacks before it.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "source",
-    None,
-    "Workdir or model to compute the adversarial images on (transfer attack).",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "artifact",
-    None,
-    "Exported file to measure: .tflite, .onnx, .xml (OpenVINO), or a "
-    "SavedModel. Needs --source, or the --workdir that it was exported from.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "attack_epochs",
-    10,
-    "Number of epochs to train the generators of attacks (exp-am, imp-am).",
-    flag_values=FLAGS,
-)
-flags.DEFINE_float(
-    "attack_width_factor",
-    1.0,
-    "Factor of the number of channels of these generators.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "test_examples",
-    None,
-    "Number of test examples to use, from the start of the test set "
-    "(default: all).",
-    flag_values=FLAGS,
-)
-flags.DEFINE_integer(
-    "eval_batch_size",
-    128,
-    "Number of images in a batch.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_boolean(
-    "keep_examples",
-    False,
-    "Also write the adversarial images, as .npz.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "output",
-    None,
-    "File to write instead of evaluation.json.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_boolean(
-    "replay",
-    False,
-    "Test a preset on its stored perturbations instead of running attacks.",
-    flag_values=FLAGS,
-)
-flags.DEFINE_list(
-    "compare",
-    None,
-    "Two evaluated workdirs or .json files to compare.",
-    flag_values=FLAGS,
-)
-define_config(
-    FLAGS,
-    shown=(*OF_EVALUATION, "architecture", "train_examples", "distribute"),
-)
 
 
 def evaluate(*arguments: str) -> None:
