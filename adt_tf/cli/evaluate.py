@@ -16,8 +16,8 @@ a model, model-evaluation.json. A file on another classifier, data set, norm or
 epsilon is not overwritten: choose another --output. adt-report takes the .json
 file in place of a workdir. If it is interrupted, the same command continues
 where it stopped. --artifact attacks an exported file by queries, and with
-adversarial images of the classifier it was converted from, and reports what the
-conversion costs.
+adversarial images of the classifier it was converted from, and reports what
+the conversion costs.
 """
 
 import pathlib
