@@ -62,7 +62,7 @@ def test_no_public_attack_is_missing():
 
 
 def test_no_public_threat_model_is_missing():
-    tools = {"NORMS", "from_norm", "get", "norm_of"}
+    tools = {"NORMS", "check", "from_norm", "get", "norm_of"}
     names = public(threat_models, threat_models.__all__) - tools
     assert names == set(tables.THREAT_MODELS)
     assert set(threat_models.NORMS.values()) == {

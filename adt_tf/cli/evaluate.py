@@ -11,13 +11,13 @@
 
 The data set, the norm and epsilon default to those of the run. Protocols are
 the flagfiles in flags/protocols. The command writes DIR/evaluation.json (with
---protocol=NAME: DIR/evaluation-NAME.json), and the same as .csv and .md; beside
-a model, model-evaluation.json. A file on another classifier, data set, norm or
-epsilon is not overwritten: choose another --output. adt-report takes the .json
-file in place of a workdir. If it is interrupted, the same command continues
-where it stopped. --artifact attacks an exported file by queries, and with
-adversarial images of the classifier it was converted from, and reports what
-the conversion costs.
+--protocol=NAME: DIR/evaluation-NAME.json), and the same as .csv and .md;
+beside a model, model-evaluation.json. A file on another classifier, data set,
+norm or epsilon is not overwritten: choose another --output. adt-report takes
+the .json file in place of a workdir. If it is interrupted, the same command
+continues where it stopped. --artifact attacks an exported file by queries, and
+with adversarial images of the classifier it was converted from, and reports
+what the conversion costs.
 """
 
 import pathlib

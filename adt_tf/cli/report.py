@@ -5,9 +5,9 @@
 
 DIR3/index.html is a single file. A .json file of adt-evaluate names the model
 that it is about, such as that of adt-evaluate --model=model.keras.
---protocol=NAME reports the results of adt-evaluate --protocol=NAME in workdirs.
---noanalyses leaves out the accuracy against epsilon and the analyses, which
-take long for large networks.
+--protocol=NAME reports the results of adt-evaluate --protocol=NAME in
+workdirs. --noanalyses leaves out the accuracy against epsilon and the
+analyses, which take long for large networks.
 """
 
 from absl import flags
