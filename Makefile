@@ -78,8 +78,8 @@ bench: $(STAMP) $(PEERS_STAMP) $(JAX_STAMP) ## time, memory and start-up beside 
 	  $(PY) benchmarks/$$script.py || exit 1; done
 	$(PY) benchmarks/collect.py
 
-presets: $(STAMP) ## train, attack and describe the presets of the package again
-	$(PY) benchmarks/build_presets.py
+presets: $(STAMP) ## make the presets of the package again (ARGS=--data_dir=DIR)
+	$(PY) benchmarks/build_presets.py $(ARGS)
 
 build: $(STAMP) ## build the source archive and the wheel into dist/
 	rm -rf dist

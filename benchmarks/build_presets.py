@@ -1,14 +1,17 @@
 """Builds the presets in the package: trains, attacks and describes them.
 
-    python benchmarks/build_presets.py                 # make presets
-    python benchmarks/build_presets.py --only=trades --runs=build/presets
+    python benchmarks/build_presets.py --data_dir=DIR          # make presets
+    python benchmarks/build_presets.py --only=digits_small_cnn_trades
 
-A preset is a run of flags/digits in build/presets, evaluated with the protocols
-autoattack and quick, and checked by adt-lint. Existing results are used again.
-The directory of the preset in adt_tf/serving/zoo is then written again.
+A preset is a run of flags/digits or flags/small in build/presets, evaluated
+with the protocols autoattack and quick, and checked by adt-lint. Existing
+results are used again. The directory of the preset in adt_tf/serving/zoo is
+then written again. The presets of CIFAR-10 need --data_dir, the directory in
+which TensorFlow Datasets has prepared the data.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -32,6 +35,57 @@ METHODS = {
 NUM_KEPT = 100
 
 
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Presets that differ in their training method alone.
+
+    Attributes:
+        methods: Methods that have a preset.
+        folder: Directory of their flagfiles in flags/.
+        dataset: Data set of the test images.
+        num_examples: Number of test images that are attacked.
+        network: Network, in words.
+        images: Images, in words.
+        source: Where the images come from, in words.
+        data_flag: Argument of the commands that load the data, in words.
+    """
+
+    methods: tuple[str, ...]
+    folder: str
+    dataset: str
+    num_examples: int
+    network: str
+    images: str
+    source: str
+    data_flag: str = ""
+
+
+FAMILIES = {
+    "digits_small_cnn": Family(
+        tuple(METHODS),
+        "digits",
+        "digits",
+        500,
+        "a small CNN (three convolutions, 92,000 weights)",
+        "8x8 digits",
+        "scikit-learn's digits; the test images are the test set of UCI's "
+        "Optical Recognition of Handwritten Digits (E. Alpaydin and C. Kaynak, "
+        "1998, CC BY 4.0)",
+    ),
+    "cifar10_wrn_10_1": Family(
+        ("standard", "at_pgd"),
+        "small",
+        "cifar10",
+        1000,
+        "a Wide ResNet (WRN-10-1, 78,000 weights)",
+        "CIFAR-10's 32x32 images",
+        "CIFAR-10 (A. Krizhevsky, 2009); the test images are the first of its "
+        "test set in TensorFlow Datasets' order",
+        " --data_dir=DIR",
+    ),
+}
+
+
 def run(command: str, *arguments: str) -> None:
     """Runs a script of the checkout."""
     script = ROOT / "scripts" / f"{command}.py"
@@ -42,20 +96,32 @@ def run(command: str, *arguments: str) -> None:
     )
 
 
-def measure(method: str, workdir: pathlib.Path) -> None:
+def measure(
+    family: Family, method: str, workdir: pathlib.Path, data_dir: str | None
+) -> None:
     """Trains and evaluates a run, as far as results are missing."""
-    where = f"--workdir={workdir}"
+    where = [f"--workdir={workdir}"]
+    if data_dir is not None:
+        where.append(f"--data_dir={data_dir}")
+    examples = f"--test_examples={family.num_examples}"
     if not (workdir / "classifier.keras").exists():
-        run("train", f"--flagfile=flags/digits/{method}.flags", where)
+        run("train", f"--flagfile=flags/{family.folder}/{method}.flags", *where)
     if not (workdir / "evaluation-autoattack.npz").exists():
-        run("evaluate", where, "--protocol=autoattack", "--keep_examples")
+        keep = "--keep_examples"
+        run("evaluate", *where, examples, "--protocol=autoattack", keep)
     if not (workdir / "evaluation-quick.json").exists():
-        run("evaluate", where, "--protocol=quick")
+        run("evaluate", *where, examples, "--protocol=quick")
     if not (workdir / "lint.json").exists():
-        run("lint", where)
+        run("lint", *where)
 
 
-def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
+def write(
+    family: Family,
+    method: str,
+    workdir: pathlib.Path,
+    folder: pathlib.Path,
+    data_dir: str | None,
+) -> None:
     """Writes a preset from an evaluated run."""
     from adt_tf import checks, data, threat_models
     from adt_tf.json_files import write_json
@@ -66,12 +132,20 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
     auto = evaluation_files.read(workdir, protocol="autoattack")
     quick = evaluation_files.read(workdir, protocol="quick")
     classifier = Workdir(workdir).load_classifier()
-    images, labels = data.as_arrays(data.load("digits", split="test"))
+    images, labels = data.as_arrays(
+        data.load(
+            family.dataset,
+            split="test",
+            data_dir=data_dir,
+            num_examples=family.num_examples,
+        )
+    )
     with np.load(workdir / "evaluation-autoattack.npz") as arrays:
         x_adv = arrays["x_adv"]
     shutil.rmtree(folder, ignore_errors=True)
     preset_models.save_to_preset(classifier, folder)
     first_images = slice(NUM_KEPT)
+    network = family.network.split(" (")[0]
     replay.write_adversarial(
         folder / preset_files.ADVERSARIAL,
         classifier,
@@ -88,7 +162,7 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
     write_json(
         folder / preset_files.METADATA,
         {
-            "description": f"{METHODS[method]}, a small CNN on 8x8 digits.",
+            "description": f"{METHODS[method]}, {network} on {family.images}.",
             "method": method,
             "dataset": auto["dataset"],
             "norm": "linf",
@@ -101,9 +175,9 @@ def write(method: str, workdir: pathlib.Path, folder: pathlib.Path) -> None:
         },
     )
     (folder / preset_files.CARD).write_text(
-        card(method, workdir, folder.name, results, auto, labels)
+        card(family, method, workdir, folder.name, results, auto, labels)
     )
-    result = replay.replay(folder)
+    result = replay.replay(folder, data_dir=data_dir)
     print(f"{folder.name}: {result}", flush=True)
     robust = auto["report"].robust[first_images]
     if not result.agrees or not np.array_equal(result.standing, robust):
@@ -120,12 +194,12 @@ def share(report, name: str) -> dict[str, float]:
     return {"accuracy": accuracy, "low": low, "high": high}
 
 
-def card(method, workdir, name, results, auto, labels) -> str:
+def card(family, method, workdir, name, results, auto, labels) -> str:
     """Returns the text of the model card."""
     flags = [
         line
         for line in (workdir / "flags.txt").read_text().splitlines()
-        if line.startswith("--")
+        if line.startswith("--") and not line.startswith("--data_dir")
     ]
     starts = json.loads((workdir / "provenance.json").read_text())["starts"]
     lint = json.loads((workdir / "lint.json").read_text())
@@ -147,6 +221,9 @@ def card(method, workdir, name, results, auto, labels) -> str:
         for finding in lint["findings"]
         if finding["status"] != "pass"
     )
+    load = f'"{family.dataset}", split="test"'
+    if family.data_flag:
+        load += ', data_dir="DIR"'
     num_passed = sum(f["status"] == "pass" for f in lint["findings"])
     return f"""---
 license: apache-2.0
@@ -156,21 +233,21 @@ tags: [image-classification, adversarial-robustness]
 
 # {name}
 
-{METHODS[method]}: a small CNN (three convolutions, 92,000 weights) on 8x8
-handwritten digits, from images in [0, 1] to logits.
+{METHODS[method]}: {family.network} on
+{family.images}, from images in [0, 1] to logits.
 
 ```python
 import adt_tf
 
 classifier = adt_tf.from_preset("{name}")
-test = adt_tf.data.load("digits", split="test")
+test = adt_tf.data.load({load})
 pgd = adt_tf.attacks.pgd({auto["epsilon"]})
 print(adt_tf.evaluate(classifier, test, [pgd]))
 ```
 
 ## Measured
 
-On the {report.num_examples} test images, in the l_inf ball of radius
+On {report.num_examples:,} test images, in the l_inf ball of radius
 {auto["epsilon"]}, seed {report.seed}:
 
 | | accuracy (%) | 95 % interval |
@@ -192,15 +269,15 @@ classifier or, where it did not, the last that it tried. To see the verdicts
 again:
 
 ```sh
-adt-evaluate --preset={name} --replay
+adt-evaluate --preset={name} --replay{family.data_flag}
 ```
 
 ## Made by
 
-Data: scikit-learn's digits, of which {starts[-1]["data"]["examples"]} images to
-train on (SHA-256 {starts[-1]["data"]["sha256"][:16]}) and 500 to test on: the
-test set of UCI's Optical Recognition of Handwritten Digits (E. Alpaydin and C.
-Kaynak, 1998, CC BY 4.0). Commit {starts[-1]["git commit"]}, TensorFlow
+Data: {family.source}.
+{starts[-1]["data"]["examples"]:,} images to train on (SHA-256
+{starts[-1]["data"]["sha256"][:16]}), {report.num_examples:,} to test on.
+Commit {starts[-1]["git commit"]}, TensorFlow
 {starts[-1]["tensorflow"]}, Keras {starts[-1]["keras"]}. The flags, all of them:
 
 ```
@@ -213,18 +290,27 @@ Licence of the weights: Apache-2.0.
 
 def main() -> None:
     """Builds the selected presets."""
+    every = [
+        f"{name}_{method}"
+        for name, family in FAMILIES.items()
+        for method in family.methods
+    ]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(METHODS))
+    parser.add_argument("--only", default=",".join(every))
+    parser.add_argument("--data_dir")
     parser.add_argument(
         "--runs", type=pathlib.Path, default=ROOT / "build" / "presets"
     )
     options = parser.parse_args()
     zoo = ROOT / "adt_tf" / "serving" / "zoo"
-    for method in options.only.split(","):
-        name = f"digits_small_cnn_{method}"
+    for name in options.only.split(","):
+        if name not in every:
+            sys.exit(f"error: --only must be some of {', '.join(every)}.")
+        prefix = next(prefix for prefix in FAMILIES if name.startswith(prefix))
+        family, method = FAMILIES[prefix], name.removeprefix(f"{prefix}_")
         workdir = options.runs.resolve() / name
-        measure(method, workdir)
-        write(method, workdir, zoo / name)
+        measure(family, method, workdir, options.data_dir)
+        write(family, method, workdir, zoo / name, options.data_dir)
 
 
 if __name__ == "__main__":
