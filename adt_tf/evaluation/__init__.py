@@ -18,8 +18,9 @@ report is written; `wilson_interval`, `clopper_pearson` and `mcnemar` are the
 statistics.
 """
 
+from adt_tf.evaluation.comparison import compare
 from adt_tf.evaluation.measurement import Settings, evaluate, evaluated
-from adt_tf.evaluation.outcome import NATURAL, ROBUST, Report, compare
+from adt_tf.evaluation.outcome import NATURAL, ROBUST, Report
 from adt_tf.evaluation.probabilistic import (
     evaluate_probabilistic,
     evaluated_probabilistic,

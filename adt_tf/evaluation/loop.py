@@ -9,7 +9,6 @@ Verdicts go into the `State`, which saves them on the way.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +30,7 @@ from adt_tf.evaluation.batches import (
     total_size,
 )
 from adt_tf.evaluation.cohort import Cohort
+from adt_tf.evaluation.display import Display, with_time_left
 from adt_tf.evaluation.outcome import NATURAL
 from adt_tf.evaluation.predictions import (
     check_finite,
@@ -84,7 +84,7 @@ class Loop:
         self.state = state
         self.seed = seed
         self.batch_size = batch_size
-        self.verbose = verbose
+        self.display = Display(state, verbose)
         self.predict = predict_function(classifier)
         self.is_over = is_over
         self.workers = workers or Workers()
@@ -119,7 +119,7 @@ class Loop:
         own = self.workers.own(np.ones(len(self.labels), bool))
         left = np.flatnonzero(own & (self.state.parts_done[0] == 0))
         if not len(left):
-            self._say_finished(NATURAL, 0, own)
+            self.display.say_finished(NATURAL, 0, own)
             return
         with self._bar(NATURAL, len(left)) as bar:
             for rows, size in batches(left, self.batch_size):
@@ -128,7 +128,7 @@ class Loop:
                 images = clean.numpy()[: len(rows)]
                 self._record(0, NATURAL, rows, images, logits)
                 bar.update(len(rows))
-            self._show(bar, 0, np.ones(len(self.labels), bool))
+            self.display.show(bar, 0, np.ones(len(self.labels), bool))
         self.state.save(now=True)
 
     def attack(self, row: int, attack: Attack, target: np.ndarray) -> bool:
@@ -148,7 +148,7 @@ class Loop:
         left = np.where(target, attack.num_parts - state.parts_done[row], 0)
         left = np.where(state.outcomes[row] == 0, 0, left)
         if not left.any():
-            self._say_finished(attack.name, row, target)
+            self.display.say_finished(attack.name, row, target)
             return True
         clock = time_left.TimeLeft(attack.length)
         unit = "images"
@@ -183,12 +183,12 @@ class Loop:
                     clock.ended()
                     # Fallen examples are spared the other parts.
                     bar.total -= num_fallen * parts_left
-                    self._show(bar, row, target, clock)
+                    self.display.show(bar, row, target, clock)
                     state.save()
                     if len(cohort.rows):
                         state.save(now=True)
                         return False
-            self._show(bar, row, target)
+            self.display.show(bar, row, target)
         state.save(now=True)
         return True
 
@@ -287,7 +287,7 @@ class Loop:
             step = cohort.step
             bar.n = before + num_rows * step // length
             bar.set_postfix_str(
-                _with_time_left(f"step {step} of {length}", clock)
+                with_time_left(f"step {step} of {length}", clock)
             )
             if step < length:
                 if self.state.batch_is_due:
@@ -329,27 +329,6 @@ class Loop:
         self.state.seconds[row] += now - self._since
         self._since = now
 
-    def _show(
-        self,
-        bar: tqdm.tqdm,
-        row: int,
-        target: np.ndarray,
-        clock: time_left.TimeLeft | None = None,
-    ) -> None:
-        bar.set_postfix_str(_with_time_left(self._standing(row, target), clock))
-
-    def _standing(self, row: int, target: np.ndarray) -> str:
-        standing = np.mean(target & (self.state.outcomes[row] != 0))
-        return f"{100 * standing:.2f} % standing"
-
-    def _say_finished(self, name: str, row: int, target: np.ndarray) -> None:
-        """Says in place of a bar that no image is to be attacked."""
-        text = "no image is left to attack"
-        if target.any():
-            text = f"finished before, {self._standing(row, target)}"
-        if self.verbose:
-            tqdm.tqdm.write(f"{name:<10} {text}", file=sys.stderr)
-
     def _padded(
         self, array: np.ndarray | DiskImages, rows: np.ndarray, size: int
     ) -> tf.Tensor:
@@ -358,19 +337,4 @@ class Loop:
 
     def _bar(self, name: str, total: int, unit: str = "images") -> tqdm.tqdm:
         self._since = time.monotonic()
-        return tqdm.tqdm(
-            total=total,
-            desc=f"{name:<10}",
-            unit=unit,
-            disable=not self.verbose,
-            bar_format="{desc} {bar:24} {n:.0f}/{total:.0f} {unit} "
-            "[{elapsed}]{postfix}",
-        )
-
-
-def _with_time_left(text: str, clock: time_left.TimeLeft | None) -> str:
-    """Adds an upper bound of the time left, where it is known."""
-    seconds = clock and clock.seconds
-    if not seconds:
-        return text
-    return f"{text}, at most {time_left.upper(seconds)} left"
+        return self.display.bar(name, total, unit)

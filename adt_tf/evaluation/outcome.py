@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from adt_tf.data.images import validate_labels
 from adt_tf.evaluation import tables
 from adt_tf.evaluation.classes import ClassAccuracy, by_class, checked_names
-from adt_tf.evaluation.statistics import PairedTest, mcnemar, wilson_interval
+from adt_tf.evaluation.statistics import wilson_interval
 from adt_tf.evaluation.verdicts import NATURAL, NOT_RUN, RIGHT, ROBUST, WRONG
 from adt_tf.linting import OF_GRADIENT, Finding
 
@@ -303,53 +302,3 @@ def _details(values: dict[str, Any]) -> dict[str, Any]:
         "class_names": names,
         "searches": dict(values.get("searches") or {}),
     }
-
-
-def compare(first: Report, second: Report) -> dict[str, PairedTest]:
-    """Tests two classifiers against each other, example by example.
-
-    Args:
-        first: Report of one classifier.
-        second: Report of another one, under the same attacks on the same
-            examples.
-
-    Returns:
-        The McNemar tests of the natural verdicts, of each attack's verdicts if
-        both evaluations are independent, and of A_rob.
-    """
-    # Evaluations of earlier versions have no digest.
-    have_digests = None not in (first.digest, second.digest)
-    if have_digests and first.digest != second.digest:
-        raise ValueError(
-            "Two evaluations can be compared only if the examples are the "
-            "same, and these were made of other images or labels; evaluate "
-            "both on the same data (--dataset, --test_examples)."
-        )
-    settings = [
-        (
-            report.attacks,
-            report.independent,
-            report.num_examples,
-        )
-        for report in (first, second)
-    ]
-    if settings[0] != settings[1] or first.seed != second.seed:
-        remedy = "the same protocol"
-        if settings[0] == settings[1]:
-            remedy = f"the same seed, such as --seed={first.seed}"
-        raise ValueError(
-            "Two evaluations can be compared only if the examples, the seed "
-            "and the attacks are the same. Received: "
-            f"{first.num_examples} and {second.num_examples} examples, seeds "
-            f"{first.seed} and {second.seed}, "
-            f"{json.dumps(first.attacks)} and {json.dumps(second.attacks)}; "
-            f"evaluate both with {remedy}."
-        )
-    names = list(first.outcomes) if first.independent else [NATURAL]
-    tests = {
-        name: mcnemar(
-            first.outcomes[name] == RIGHT, second.outcomes[name] == RIGHT
-        )
-        for name in names
-    }
-    return {**tests, ROBUST: mcnemar(first.robust, second.robust)}
