@@ -13,7 +13,9 @@ The last command reads run.json and run.strength.npz. It prints the robust
 accuracy under each attack, ours and theirs, with the number of examples that
 only one of the two breaks, and exits with 1 if the accuracy under ours is over
 0.5 points higher. For several evaluations, with different seeds on both sides,
-it takes the mean, since random starts make one seed unreliable.
+it takes the mean, since random starts make one seed unreliable. An evaluation
+with --protocol=autoattack is compared as a whole with --attacks=
+torchattacks/autoattack of strength.py.
 """
 
 import argparse
@@ -34,6 +36,7 @@ SAME = {
     "APGD-T": "apgd-t-100",
     "FAB-T": "fab-t-100",
     "Square": "square-5000",
+    "AutoAttack": "autoattack",
 }
 MOST = 0.5  # Largest difference, in points.
 
@@ -71,15 +74,24 @@ def rows(ours: dict, theirs: dict) -> list[tuple]:
 def read(path: pathlib.Path) -> tuple[dict, dict]:
     """Returns the examples that withstand our and their attacks."""
     values = json.loads(path.read_text())
-    if not values["independent"]:
-        raise ValueError(
-            f"{path} must hold independent attacks. Evaluate again with "
-            "--independent."
-        )
     ours = {
         name: np.array([letter == "1" for letter in letters])
         for name, letters in values["outcomes"].items()
     }
+    if values.get("protocol") == "autoattack":
+        unbroken = [
+            np.array([letter != "0" for letter in letters])
+            for letters in values["outcomes"].values()
+        ]
+        ours = {
+            "natural": ours["natural"],
+            "AutoAttack": ours["natural"] & np.all(unbroken, axis=0),
+        }
+    elif not values["independent"]:
+        raise ValueError(
+            f"{path} must hold independent attacks or the protocol autoattack. "
+            "Evaluate again with --independent or --protocol=autoattack."
+        )
     with np.load(path.with_suffix(".strength.npz")) as arrays:
         theirs = {name: arrays[name] for name in arrays.files}
     if not np.array_equal(ours["natural"], theirs["natural"]):
