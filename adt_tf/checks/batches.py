@@ -102,7 +102,7 @@ def assert_weights(weights: tf.Tensor) -> tf.Tensor:
     return require(
         tf.reduce_all(valid),
         "Weights of examples and classes must be finite and 0 or more. "
-        "Received: weights from and to",
+        "Received: lowest and highest weight",
         tf.reduce_min(weights),
         tf.reduce_max(weights),
         then=weights,
@@ -218,7 +218,7 @@ def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
         [
             f"Images must be finite and lie in {list(bounds)}: ",
             advice,
-            ". Received: values from and to",
+            ". Received: lowest and highest value",
         ]
     )
 

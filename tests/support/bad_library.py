@@ -515,6 +515,6 @@ ROWS = {
         lambda _: trainer(attacks.fgsm(0.1)).train_on_batch(
             *GOOD, sample_weight=-np.ones(5)
         ),
-        "weights from and to -1 -1",
+        "lowest and highest weight -1 -1",
     ),
 }
