@@ -181,11 +181,11 @@ def evaluated(
     if state.resumed and not loop.agrees(bounds):
         state.reset(images)
     if settings.verbose and state.resumed:
-        print("Going on with an evaluation that was interrupted.")
+        print("Continuing an evaluation that was interrupted.")
     if settings.verbose and state.refused:
         print(
-            "Starting anew: an evaluation was interrupted here, but of a model "
-            "that gives other logits or verdicts."
+            "Starting anew: the evaluation that was interrupted here is of a "
+            "model with other logits or verdicts."
         )
     loop.natural()
     state.merge(workers)

@@ -252,8 +252,8 @@ class Report:
             return report
         except _SPOILED as error:
             raise ValueError(
-                "This is no evaluation of this version: it lacks or spoils "
-                f"{error}. Run adt-evaluate again."
+                "This is not a valid evaluation of this version. Missing or "
+                f"invalid: {error}. Run adt-evaluate again."
             ) from error
 
     def to_csv(self) -> str:

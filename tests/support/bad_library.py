@@ -335,7 +335,7 @@ ROWS = {
     ),
     "an attack on integers": (
         lambda f: attack(GOOD[0].astype("int32")),
-        "must be floats .* or uint8 .*dtype=int32",
+        "must be floats .* uint8 .*dtype=int32",
     ),
     "an attack on one image": (
         lambda f: attack(GOOD[0][0], 0),

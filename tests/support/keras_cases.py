@@ -346,10 +346,9 @@ of_class = fitted(x, y, class_weight=heavy)
             """
 rows = tf.data.Dataset.from_tensor_slices(({"image": x, "label": y}, 1 - y))
 fitted(rows.batch(8))""",
-            "ValueError: A dictionary of images must not have labels or "
-            "weights of its own beside separate ones. Received: fields "
-            "['image', 'label'] and separate values for ['label']; pass "
-            "either of them.",
+            "ValueError: Labels and weights must be either fields of the "
+            "dictionary of images or separate values, not both. Received: "
+            "fields ['image', 'label'] and separate values for ['label'].",
         ),
         (
             "`PyDataset`, generators and dictionaries in `evaluate`",
