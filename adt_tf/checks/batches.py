@@ -86,7 +86,7 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def images_of(x: Any) -> Any:
-    """Returns the images of a dictionary of fields; other images as is."""
+    """Returns the images of a dictionary of fields; other images unchanged."""
     return _field(x, _IMAGES) if isinstance(x, dict) else x
 
 
