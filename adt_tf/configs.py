@@ -131,7 +131,7 @@ class Configured:
     """Base class that derives `get_config` from the constructor's signature.
 
     Each argument of the constructor must be an attribute of the same name.
-    A constructor with `**kwargs` has the arguments of the class above it, too.
+    A constructor with `**kwargs` also has the arguments of its base class.
     """
 
     def get_config(self) -> dict[str, Any]:

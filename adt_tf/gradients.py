@@ -18,7 +18,7 @@ import tensorflow as tf
 from adt_tf.checks import arguments
 from adt_tf.configs import Configured
 
-#: The format in which the classifier computes, whatever that is.
+#: The format of the classifier itself.
 FLOAT32 = "float32"
 #: Formats of a search.
 PRECISIONS = (FLOAT32, "bfloat16")
@@ -87,7 +87,8 @@ def finite(slopes: Any) -> Any:
 
     One NaN would turn the whole image into NaN, which every classifier gets
     wrong; and Adam's square of 1e20 is infinite. On a classifier without
-    gradients an attack is blind, not broken, and `adt_tf.lint` reports it.
+    gradients an attack makes no progress, but does not fail; `adt_tf.lint`
+    reports such a classifier.
     """
 
     def bounded(slope: tf.Tensor) -> tf.Tensor:

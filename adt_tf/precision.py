@@ -10,8 +10,8 @@ layer in bfloat16 would lose most of a perturbation.
 
     precision.of_search("auto", classifier)      # "float32" or "bfloat16"
 
-returns the format of the inner maximisation, which is independent of `policy`:
-that one applies wherever the classifier runs.
+returns the format of the inner maximisation. It is independent of `policy`,
+which applies wherever the classifier runs.
 """
 
 from __future__ import annotations

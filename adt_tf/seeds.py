@@ -7,7 +7,7 @@
 
 The noise of an example depends on the seed and on a fingerprint of its pixels,
 not on its position in the batch. So the result for an image is the same in any
-batch, on any number of devices, and after a resumption.
+batch, on any number of devices, and in a run that was interrupted and resumed.
 """
 
 from __future__ import annotations

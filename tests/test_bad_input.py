@@ -133,7 +133,7 @@ def test_document_has_every_row():
     tested += [("weights", k, v[1]) for k, v in WEIGHTS.items()]
     tested += [("data", k, v[1]) for k, v in bad_data.ROWS.items()]
     assert [row[:2] for row in rows] == [[*row[:2]] for row in tested]
-    assert f"What {len(rows)} bad inputs get" in text
+    assert f"the answers to {len(rows)} bad inputs" in text
     for (_, name, message), (_, _, pattern) in zip(rows, tested, strict=True):
         message = message.replace("\\|", "|").replace("&lt;", "<")
         assert re.search(pattern, message), (name, message)

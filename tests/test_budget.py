@@ -137,7 +137,7 @@ BAD_FLAGS = {
     "word": (["--minutes=ten"], "minutes"),
     "independent": (
         ["--minutes=1", "--independent"],
-        "--minutes needs attacks that run in turn",
+        "--minutes requires attacks that run in turn",
     ),
 }
 

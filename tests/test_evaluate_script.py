@@ -126,7 +126,7 @@ def test_killed_it_goes_on_where_it_stopped(case, tmp_path):
     process.join()
     assert not output.exists()
     done = run("evaluate", *command, f"--output={output}")
-    assert "Going on with an evaluation" in done.stdout
+    assert "Continuing an evaluation" in done.stdout
     first, second = (json.loads(p.read_text()) for p in (expected, output))
     assert first["outcomes"] == second["outcomes"]
 
@@ -149,7 +149,7 @@ def test_evaluations_wait_for_each_other(tmp_path, monkeypatch, capsys):
             small_assessment(output)
         assert not output.exists()
     report = small_assessment(output)
-    assert "Going on with an evaluation" in capsys.readouterr().out
+    assert "Continuing an evaluation" in capsys.readouterr().out
     assert evaluation_files.read(output)["report"].to_dict() == report.to_dict()
 
 

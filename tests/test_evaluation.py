@@ -231,7 +231,7 @@ def test_another_model_of_the_same_weights_starts_anew(
     (path,) = tmp_path.iterdir()
     kept = path.read_bytes()
     monkeypatch.setattr(Pieces, "__init__", original)
-    for model, told in ((one, "Going on with"), (other, "Starting anew: ")):
+    for model, told in ((one, "Continuing an"), (other, "Starting anew: ")):
         path.write_bytes(kept)
         capsys.readouterr()
         report = adt_tf.evaluate(model, labelled, chosen, directory=tmp_path)
@@ -320,7 +320,7 @@ def test_report_survives_json_and_has_a_matrix(classifier, labelled):
     assert len(rows) == 30 and rows[0] == "0,0,-,-,0"
     table = report.to_markdown()
     assert "| natural | 90.00 | 74.4 to 96.5 |" in table
-    with pytest.raises(ValueError, match="no evaluation of this version"):
+    with pytest.raises(ValueError, match="not a valid evaluation"):
         evaluation.Report.from_dict({"accuracy": {}})
 
 

@@ -119,7 +119,7 @@ def test_a_killed_worker_ends_the_job_which_then_goes_on(alone, tmp_path):
     assert not path.exists()
     assert list(tmp_path.glob("unfinished-evaluation-*"))
     text, _ = finish(*start_workers(path))
-    assert "Going on with an evaluation that was interrupted" in text
+    assert "Continuing an evaluation that was interrupted" in text
     assert outcomes(path) == alone
     assert not list(tmp_path.glob("unfinished-*"))
 
@@ -196,15 +196,15 @@ BAD_FLAGS = {
     "name": (["--distribute=tpu"], "--distribute must be one of"),
     "images": (
         ["--distribute=mirrored", "--keep_examples"],
-        "does not go with --keep_examples",
+        "cannot be combined with --keep_examples",
     ),
     "samples": (
         ["--distribute=mirrored", "--distributions=uniform"],
-        "does not go with --distributions",
+        "cannot be combined with --distributions",
     ),
     "generators": (
         ["--distribute=mirrored", "--attacks=pgd-20,exp-am"],
-        "does not go with --attacks=exp-am",
+        "cannot be combined with --attacks=exp-am",
     ),
 }
 

@@ -160,8 +160,8 @@ class Attack(configs.Configured):
     def passes(self) -> int:
         """Largest number of passes through the classifier for an example.
 
-        A pass is forward, or forward and backward. Passes that only judge the
-        first and the last image of a part are not counted.
+        A pass is forward, or forward and backward. Passes that only classify
+        the first and the last image of a part are not counted.
         """
         return self.num_parts * self.length * self.passes_per_step
 
@@ -195,9 +195,9 @@ class Attack(configs.Configured):
         """Returns the examples that need no further step of this part.
 
         `evaluate` takes them out of the batch between two pieces. An attack
-        that does not define it keeps every example to the end. It must not
-        name an example whose verdict a later step, a draw at the end, or
-        another classifier decides.
+        that does not define it keeps every example to the end. An example is
+        not decided if a later step, a draw at the end, or another classifier
+        can still change its verdict.
 
         Args:
             x: Clean images [batch, ...].

@@ -198,8 +198,8 @@ class GradientAscent(Attack):
     def decided(self, x: tf.Tensor, progress: Progress) -> Decided:
         """Returns the examples that have fallen or that repeat themselves.
 
-        Where the last iterate or a draw at the end counts, the best image is
-        the clean one, and no example is decided early.
+        If the attack returns the last iterate or a draw at the end, the best
+        image so far is the clean one, and no example is decided early.
         """
         fallen = progress.best.wrong
         standing = tf.zeros_like(fallen)
@@ -258,7 +258,8 @@ class GradientAscent(Attack):
     def _may_repeat(self) -> bool:
         """Returns whether a climb that revisits a point runs in a circle.
 
-        Where the last point counts, a circle must be followed to the end.
+        If the attack returns the last point, a circle must be followed to the
+        end.
         """
         return (
             self.keep.looks

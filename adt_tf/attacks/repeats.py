@@ -2,7 +2,8 @@
 
 A step of one size in each pixel leads from point to point of a lattice, so a
 climb by such steps repeats itself sooner or later, exactly, and then runs in a
-circle. It will meet no new image: the example is settled.
+circle. Then it meets no new image, and the verdict on the example cannot
+change.
 
     repeats = Repeats.none(size)
     repeats = repeats.noted(params, step)

@@ -141,8 +141,8 @@ class Decided(NamedTuple):
     Attributes:
         fallen: Whether `finish` returns a misclassified image from now on,
             whatever the further steps find [batch].
-        standing: Whether the further steps find nothing new, and nothing so
-            far is misclassified [batch].
+        standing: Whether no image so far is misclassified, and further steps
+            find no new image [batch].
     """
 
     fallen: tf.Tensor

@@ -37,7 +37,7 @@ class CatastrophicOverfitting(Measuring):
         attack: Attack of many steps, or epsilon, which stands for
             `adt_tf.attacks.pgd(epsilon, num_steps=10)`.
         drop: Decrease of robust accuracy, as a share (0.2 is 20 points). Use a
-            smaller one if the best robust accuracy is itself small.
+            smaller value if the best robust accuracy is small.
         patience: Number of epochs in a row before the warning.
         stop_training: Whether to stop training as well.
         batch_size: Number of images in a batch.

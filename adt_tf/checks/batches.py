@@ -70,10 +70,9 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
         twice += [_WEIGHTS] * (_WEIGHTS in fields and weights is not None)
         if twice:
             raise ValueError(
-                "A dictionary of images must not have labels or weights of "
-                "its own beside separate ones. Received: fields "
-                f"{sorted(fields)} and separate values for {twice}; pass "
-                "either of them."
+                "Labels and weights must be either fields of the dictionary "
+                "of images or separate values, not both. Received: fields "
+                f"{sorted(fields)} and separate values for {twice}."
             )
         x = images_of(fields)
         y = _field(fields, _LABELS) if y is None else y
@@ -87,7 +86,7 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def images_of(x: Any) -> Any:
-    """Returns the images of a dictionary of fields; other images as is."""
+    """Returns the images of a dictionary of fields; other images unchanged."""
     return _field(x, _IMAGES) if isinstance(x, dict) else x
 
 
@@ -102,7 +101,7 @@ def assert_weights(weights: tf.Tensor) -> tf.Tensor:
     return require(
         tf.reduce_all(valid),
         "Weights of examples and classes must be finite and 0 or more. "
-        "Received: weights from and to",
+        "Received: lowest and highest weight",
         tf.reduce_min(weights),
         tf.reduce_max(weights),
         then=weights,
@@ -168,8 +167,8 @@ def as_images(x: Any, bounds: Bounds = _UNIT) -> tf.Tensor:
         return tf.image.convert_image_dtype(x, tf.float32) * bounds[1]
     if not x.dtype.is_floating:
         raise ValueError(
-            f"Images must be floats in {list(bounds)}, or uint8 where that is "
-            f"[0, 1] or [0, 255]. Received: dtype={x.dtype.name}"
+            f"Images must be floats in {list(bounds)}; uint8 is accepted only "
+            f"for [0, 1] and [0, 255]. Received: dtype={x.dtype.name}"
         )
     return tf.cast(x, tf.float32)
 
@@ -218,7 +217,7 @@ def _advice(low: tf.Tensor, high: tf.Tensor, bounds: Bounds) -> tf.Tensor:
         [
             f"Images must be finite and lie in {list(bounds)}: ",
             advice,
-            ". Received: values from and to",
+            ". Received: lowest and highest value",
         ]
     )
 

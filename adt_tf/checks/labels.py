@@ -53,7 +53,7 @@ def as_labels(y: Any) -> tf.Tensor:
         if y.dtype.is_floating:
             y = require(
                 tf.reduce_all(tf.round(y) == y),
-                f"{_ADVICE}. Received: floats from and to",
+                f"{_ADVICE}. Received: lowest and highest label",
                 tf.reduce_min(y),
                 tf.reduce_max(y),
                 then=y,
@@ -65,7 +65,7 @@ def as_labels(y: Any) -> tf.Tensor:
     return require(
         is_share & tf.reduce_all(y >= 0.0),
         "Labels must be 0 or more and add up to 1 in each row, if they have "
-        "a column for each class. Received: sums from and to",
+        "a column for each class. Received: lowest and highest sum",
         tf.reduce_min(total),
         tf.reduce_max(total),
         then=y,
@@ -116,7 +116,7 @@ def assert_labels(y: tf.Tensor, num_classes: int) -> tf.Tensor:
     low, high = tf.reduce_min(y), tf.reduce_max(y)
     return require(
         (low >= 0) & (high < num_classes),
-        labels_message(num_classes) + " labels from and to",
+        labels_message(num_classes) + " lowest and highest label",
         low,
         high,
         then=y,

@@ -140,8 +140,8 @@ def evaluate(*arguments: str) -> None:
     )
     if workers.index == 0:
         print(
-            f"A page on it: adt-report --workdirs={shlex.quote(str(output))} "
-            "--output=DIR"
+            "To write a page about it: adt-report "
+            f"--workdirs={shlex.quote(str(output))} --output=DIR"
         )
 
 
@@ -269,14 +269,14 @@ def _chosen_distribution() -> str:
     }.items():
         if distribute != "none" and is_set:
             raise ValueError(
-                f"--distribute={distribute} does not go with --{flag}: leave "
-                "one of them out."
+                f"--distribute={distribute} cannot be combined with --{flag}: "
+                "leave one of them out."
             )
     return distribute
 
 
 def _check_minutes(protocol: str) -> None:
-    """Raises where --minutes is missing, no time, or of no use."""
+    """Raises if --minutes is missing, not positive, or has no effect."""
     minutes = FLAGS.minutes
     if minutes is None:
         if protocol == "budget":
@@ -292,9 +292,9 @@ def _check_minutes(protocol: str) -> None:
     for name in ("independent", "distributions"):
         if FLAGS[name].value:
             raise ValueError(
-                "--minutes needs attacks that run in turn and does not go with "
-                f"--{name}, which the protocol {protocol!r} or the command "
-                "line sets: take --protocol=budget."
+                "--minutes requires attacks that run in turn, so it cannot be "
+                f"combined with --{name}, which the protocol {protocol!r} or "
+                "the command line sets: use --protocol=budget."
             )
 
 

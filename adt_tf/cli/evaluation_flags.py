@@ -38,7 +38,7 @@ flags.DEFINE_float(
     "minutes",
     None,
     "Minutes that all attacks may take together. Then A_rob is an upper bound; "
-    "the same command with more minutes goes on.",
+    "the same command with more minutes continues.",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean(

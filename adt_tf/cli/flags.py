@@ -34,7 +34,7 @@ OF_EVALUATION = (
     "epsilon",
     "seed",
 )
-# Those that the evaluation of a model file has without the flag.
+# Flags that have a default value when a model file is measured.
 _WITH_A_DEFAULT = ("norm", "epsilon", "seed")
 # Settings that a preset stores with its measurements.
 _OF_A_PRESET = ("dataset", "norm", "epsilon")

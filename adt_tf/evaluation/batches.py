@@ -61,7 +61,7 @@ def smallest_size(num_rows: int, largest: int) -> int:
 
 
 def padded_index(num_rows: int, size: int) -> np.ndarray:
-    """Returns places [size] that repeat the last row up to a full batch.
+    """Returns indices [size] that repeat the last row up to a full batch.
 
     >>> padded_index(3, 5)
     array([0, 1, 2, 2, 2])

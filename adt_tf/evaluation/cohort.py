@@ -6,11 +6,12 @@
         for leaving in cohort.take_out(predict):
             ...                               # a verdict for each of its rows
 
-A long attack goes on with all examples of its batch until the last step, though
-most of them may have fallen after a few. Between two pieces the examples that
-no further step can change (`Attack.decided`) leave the batch, and the others
-move into batches of the next smaller sizes. Noise is a function of (seed, step,
-image), so the verdicts are those of whole batches.
+Without a cohort, a long attack would continue with all examples of its batch
+until the last step, although most of them may have fallen after a few steps.
+Between two pieces the examples that no further step can change
+(`Attack.decided`) leave the batch, and the others move into batches of the next
+smaller sizes. Noise is a function of (seed, step, image), so the verdicts are
+those of whole batches.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from adt_tf.evaluation.batches import batches, padded_index, total_size
 
 
 class Leaving(NamedTuple):
-    """Examples that are at the end of an attack.
+    """Examples for which an attack has finished.
 
     Attributes:
         rows: Indices of the examples [n].
@@ -100,7 +101,7 @@ class Cohort:
         return Progress(step, *_concatenated(parts))
 
     def restore(self, rows: np.ndarray, progress: Progress) -> None:
-        """Goes on from an earlier progress.
+        """Continues from an earlier progress.
 
         Args:
             rows: Indices of the examples in `progress`.
@@ -109,7 +110,7 @@ class Cohort:
         self._regroup(rows, progress)
 
     def advance(self, num_steps: int) -> None:
-        """Takes at most so many further steps with every example."""
+        """Takes at most `num_steps` further steps with every example."""
         for _, pieces in self._groups:
             if not pieces.done:
                 pieces.advance(num_steps)
@@ -117,7 +118,7 @@ class Cohort:
     def take_out(
         self, predict: Callable[[tf.Tensor], tf.Tensor]
     ) -> Iterator[Leaving]:
-        """Yields the examples that are at their end, or decided.
+        """Yields the examples that have taken all steps, or are decided.
 
         An example that the attack calls decided leaves only if the classifier
         itself confirms the verdict on the image: the search may run in another
@@ -155,7 +156,7 @@ class Cohort:
         return np.where(is_wrong, decided.fallen, decided.standing)
 
     def _pays(self) -> bool:
-        """Whether smaller batches save more than the look at all examples."""
+        """Whether smaller batches save more time than the check costs."""
         num_staying = size = 0
         for rows, pieces in self._groups:
             decided = self._decided(rows, pieces)
@@ -167,7 +168,7 @@ class Cohort:
     def _judged(
         self, pieces: Pieces, predict: Callable[[tf.Tensor], tf.Tensor]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the images and logits of a batch, if they obey the ball."""
+        """Returns the images and logits of a batch; checks the ball."""
         x_adv = pieces.finish().x_adv
         self.attack.threat_model.check(pieces.x, x_adv)
         return x_adv.numpy(), predict(x_adv).numpy()

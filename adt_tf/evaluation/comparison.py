@@ -26,8 +26,8 @@ def compare(first: Report, second: Report) -> dict[str, PairedTest]:
     if have_digests and first.digest != second.digest:
         raise ValueError(
             "Two evaluations can be compared only if the examples are the "
-            "same, and these were made of other images or labels; evaluate "
-            "both on the same data (--dataset, --test_examples)."
+            "same. These two have different images or labels; evaluate both "
+            "on the same data (--dataset, --test_examples)."
         )
     settings = [
         (

@@ -1,7 +1,8 @@
 """Numbers of samples that fool a classifier, kept on disk while they grow.
 
 An interrupted count is resumed: its file is named after a fingerprint of
-everything that decides it, and holds logits that the models must repeat.
+everything that determines the result, and holds logits that the models must
+reproduce.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Loop:
             target: Mask of the examples to attack [n].
 
         Returns:
-            Whether the attack is at its end; else the time is over.
+            Whether the attack has finished; False if the time is over.
         """
         state = self.state
         largest = max(1, _IMAGES_AT_ONCE // attack.images_per_example)
@@ -181,7 +181,7 @@ class Loop:
                     )
                     num_fallen = self._run(cohort, (row, part), bar, clock)
                     clock.ended()
-                    # Fallen examples are spared the other parts.
+                    # The other parts do not attack fallen examples.
                     bar.total -= num_fallen * parts_left
                     self.display.show(bar, row, target, clock)
                     state.save()
@@ -209,7 +209,7 @@ class Loop:
         rows: np.ndarray,
         largest: int,
     ) -> Cohort:
-        """Returns the examples under one part, as far as an earlier run got."""
+        """Returns the examples under one part, with any earlier progress."""
 
         def begin(
             rows: np.ndarray, size: int, progress: Progress | None
@@ -250,7 +250,7 @@ class Loop:
         """Attacks the examples until all have left, or the time is over.
 
         Args:
-            cohort: Examples to attack; those left over are saved.
+            cohort: Examples to attack. If the time is over, the rest is saved.
             place: Row of the attack, and its part.
             bar: Progress bar.
             clock: Stopwatch of the attack.

@@ -46,10 +46,10 @@ class Settings:
         class_names: Name of each class.
         verbose: Whether to show progress.
         warns: Whether a few passes check that the classifier can be measured.
-        minutes: Minutes that all attacks may take together, those of earlier
-            calls that were cut included; None for no limit. Attacks must run
-            in turn, and a report of attacks that were cut has an upper bound
-            of A_rob.
+        minutes: Minutes that all attacks may take together, including those of
+            earlier calls that were cut; None for no limit. Attacks must run in
+            turn. If attacks were cut, the A_rob of the report is an upper
+            bound.
         workers: Processes and devices that share the examples; None for this
             process and one device.
     """
@@ -113,7 +113,7 @@ def evaluate(
             or numbers.
         verbose: Whether to show progress.
         minutes: Minutes that all attacks may take together; None for no limit.
-            With a `directory`, the same call with more minutes goes on.
+            With a `directory`, the same call with more minutes continues.
     """
     settings = Settings(
         batch_size,
@@ -138,7 +138,8 @@ def evaluated(
 ) -> Iterator[Report]:
     """Evaluates, and keeps the state on disk until the block has succeeded.
 
-    A report that could not be written is then built again from the verdicts.
+    If the block cannot write the report, the same call builds it again from the
+    verdicts.
 
     Args:
         classifier: Classifier, as in `evaluate`.
@@ -181,11 +182,11 @@ def evaluated(
     if state.resumed and not loop.agrees(bounds):
         state.reset(images)
     if settings.verbose and state.resumed:
-        print("Going on with an evaluation that was interrupted.")
+        print("Continuing an evaluation that was interrupted.")
     if settings.verbose and state.refused:
         print(
-            "Starting anew: an evaluation was interrupted here, but of a model "
-            "that gives other logits or verdicts."
+            "Starting anew: the evaluation that was interrupted here is of a "
+            "model with other logits or verdicts."
         )
     loop.natural()
     state.merge(workers)
@@ -286,7 +287,7 @@ def _state(
 
 
 def _check_workers(settings: Settings, key: str) -> None:
-    """Raises where processes that share an evaluation have different ones."""
+    """Raises if processes that share an evaluation do not evaluate the same."""
     workers = settings.workers
     if workers is None or workers.count == 1:
         return

@@ -38,11 +38,12 @@ class Report:
             when clean, rather than on those still standing.
         seconds: For "natural" and for each attack, its duration.
         examples: Adversarial images, if `keep_examples` was set: for each
-            example the first misclassified one, else the last one tried.
+            example the first misclassified image, or else the last one that was
+            tried.
         digest: Hash of the clean images and labels; None in files of version
             0.1.0.
         warnings: Findings of `adt_tf.linting.quick_failures` on the classifier;
-            None if it was not asked.
+            None if the checks were not run.
         labels: Labels of the examples; None in files of version 0.1.0.
         class_names: Name of each class, or None.
         searches: For each attack, its `Attack.search`; one that is missing
@@ -65,8 +66,8 @@ class Report:
     def unfinished(self) -> dict[str, tuple[int, int]]:
         """For each attack that was cut, the numbers of images done and due.
 
-        Where there is one, A_rob is an upper bound: further attacks can only
-        lower it.
+        If there is one, A_rob is an upper bound: further attacks can only lower
+        it.
         """
         natural, *attacks = self.outcomes
         standing = self.outcomes[natural] == RIGHT
@@ -83,7 +84,7 @@ class Report:
 
     @property
     def failures(self) -> list[str]:
-        """Faults of the classifier that spoil accuracies under attack."""
+        """Faults of the classifier that make its accuracies unreliable."""
         return [warning.brief or warning.check for warning in self._faults]
 
     @property
@@ -94,8 +95,8 @@ class Report:
     def untrusted(self) -> list[str]:
         """Names of the attacks whose accuracy is not to be trusted.
 
-        A fault of the gradient spoils the attacks that use it; any other fault
-        spoils all attacks.
+        If only the gradient is faulty, these are the attacks that use it; after
+        any other fault, they are all attacks.
         """
         if not self._faults:
             return []
@@ -109,7 +110,7 @@ class Report:
 
     @property
     def caveat(self) -> str:
-        """Text to show beside A_rob where it must not stand alone, or ""."""
+        """Text to show beside A_rob if it needs a caveat, or ""."""
         texts = []
         unfinished = self.unfinished
         if self._faults:
@@ -127,7 +128,7 @@ class Report:
         return "; ".join(texts)
 
     def marks(self, name: str) -> list[str]:
-        """Returns notes for an attack's accuracy that must not stand alone.
+        """Returns the notes that an attack's accuracy must be shown with.
 
         Args:
             name: Name of an attack, or of another row, which has no notes.
@@ -252,14 +253,14 @@ class Report:
             return report
         except _SPOILED as error:
             raise ValueError(
-                "This is no evaluation of this version: it lacks or spoils "
-                f"{error}. Run adt-evaluate again."
+                "This is not a valid evaluation of this version. Missing or "
+                f"invalid: {error}. Run adt-evaluate again."
             ) from error
 
     def to_csv(self) -> str:
         """Returns a row for each example: 1 right, 0 wrong, - not run.
 
-        The head of a column that must not stand alone says why.
+        The header of a column contains its caveat, if there is one.
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

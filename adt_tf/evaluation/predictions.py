@@ -58,8 +58,9 @@ def checked_logits(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if logits.ndim != 2 or labels.max() >= logits.shape[1]:
         raise ValueError(
             f"Labels go up to {labels.max()}, so the classifier must return "
-            f"logits (batch, {labels.max() + 1} or more); or, where the labels "
-            "count from 1, subtract 1: classes are numbered from 0. Received: "
+            f"logits of shape (batch, {labels.max() + 1} or more). If the "
+            "labels count from 1, subtract 1, since classes are numbered from "
+            "0. Received: "
             f"logits of shape {logits.shape}, labels from {labels.min()} to "
             f"{labels.max()}."
         )

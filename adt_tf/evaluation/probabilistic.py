@@ -79,10 +79,10 @@ def evaluate_probabilistic(
 
     For each distribution, each example that is right when clean is sampled
     until the samples decide, for every threshold, whether its failure
-    probability is above it. They are looked at after 32, 128, 512, ... samples,
-    at most `max_samples`. Then the attacks run, each on all examples. An
-    example that a sample or an attack fools counts as fallen in A_rob. The
-    result does not depend on `batch_size`.
+    probability is above it. This is checked after 32, 128, 512, ... samples, at
+    most `max_samples`. Then the attacks run, each on all examples. An example
+    that a sample or an attack fools counts as fallen in A_rob. The result does
+    not depend on `batch_size`.
 
     Args:
         classifier: Classifier, as in `evaluate`.

@@ -46,10 +46,10 @@ def looks(max_samples: int) -> list[int]:
 class ProbabilisticReport:
     """Failure probabilities of each example under several distributions.
 
-    An example that is wrong when clean fails with probability 1. The bounds
-    of an example hold, with probability `confidence`, at all looks at once,
-    so that sampling may stop at any of them: Clopper and Pearson's, each at
-    the confidence 1 - (1 - confidence) / (number of looks).
+    An example that is wrong when clean fails with probability 1. The bounds of
+    an example hold, with probability `confidence`, after all numbers of samples
+    in `looks` at once, so that sampling may stop at any of them: Clopper and
+    Pearson's, each at the confidence 1 - (1 - confidence) / (number of looks).
 
     PR(rho) is the share of examples whose failure probability is at most rho.
     PR(0) is A_rob, from verdicts: no sample of any distribution, and no

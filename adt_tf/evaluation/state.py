@@ -1,9 +1,9 @@
 """The verdicts of an evaluation while it runs, on disk if asked.
 
 An interrupted evaluation is resumed: its file is named after a fingerprint of
-the weights, the examples and the attacks. Equal weights may belong to different
-functions, so the file also holds the logits of a few images, which the models
-must repeat.
+the weights, the examples and the attacks. Models with equal weights may compute
+different functions, so the file also holds the logits of a few images, which
+the models must reproduce.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class State:
 
 
 def _codes(outcomes: np.ndarray, parts_done: np.ndarray) -> np.ndarray:
-    """Returns numbers of which the larger one is the later verdict.
+    """Returns numbers that are larger for later verdicts.
 
     A wrong answer is final; else the verdict after more parts counts.
     """
@@ -252,7 +252,7 @@ def _codes(outcomes: np.ndarray, parts_done: np.ndarray) -> np.ndarray:
 
 
 def _is_consistent(arrays: dict[str, np.ndarray]) -> bool:
-    """Returns whether saved arrays contradict themselves nowhere."""
+    """Returns whether saved arrays are consistent."""
     outcomes, parts_done = arrays["outcomes"], arrays["parts_done"]
     seconds, examples = arrays["seconds"], arrays["examples"]
     return bool(
@@ -296,8 +296,8 @@ def probe(
 ) -> np.ndarray:
     """Returns the logits of the first images under each classifier, joined.
 
-    They tell apart models with equal weights but another head or precision, and
-    functions, which show no weights.
+    They distinguish models with equal weights but another head or precision,
+    and functions whose weights are not accessible.
 
     Args:
         classifiers: Functions from images to logits.

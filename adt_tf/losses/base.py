@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
         classifier: Model from images to logits.
         x: Clean images [batch, ...].
         x_adv: Adversarial images [batch, samples, ...].
-        y: Classes [batch], or shares [batch, classes].
+        y: Classes [batch], or soft labels [batch, classes].
         training: Mode of the classifier.
     """
 
@@ -82,7 +82,7 @@ def of_inputs(function: Callable[[Inputs], RobustLoss], name: str) -> Loss:
 
 
 def get(loss: Any) -> Loss:
-    """Returns an outer loss as is, or converts a loss of Keras.
+    """Returns an outer loss unchanged, or converts a loss of Keras.
 
     Args:
         loss: Function (classifier, x, x_adv, y, training) that returns a

@@ -178,7 +178,7 @@ def alp(weight: float = 0.5) -> Loss:
 def smoothed_labels(
     y: tf.Tensor, num_classes: int, label_smoothing: float
 ) -> tf.Tensor:
-    """Returns shares in which the wrong classes have `label_smoothing`."""
+    """Returns soft labels that give the wrong classes `label_smoothing`."""
     on, off = 1.0 - label_smoothing, label_smoothing / (num_classes - 1)
     if checks.is_soft(y):
         return on * y + off * (1.0 - y)

@@ -23,7 +23,7 @@ def feature_extractor(
     The feature map is the output of the layer named `"features"`, which all
     classifiers of this package have. In other models it is the input of the
     last global pooling or flatten layer. If a `keras.Sequential` ends in a
-    model, as a rescaling before a classifier does, that model is searched.
+    model, such as a classifier after a rescaling layer, that model is searched.
 
     Args:
         classifier: A functional or sequential Keras model.

@@ -87,9 +87,10 @@ def batch_normalization(
 ) -> keras.layers.BatchNormalization:
     """Returns batch normalisation with PyTorch's defaults.
 
-    Keras' momentum is the weight of the old statistics, PyTorch's the weight
-    of the new ones: 0.9 here is 0.1 there. In the scope of a tf.distribute
-    strategy, the statistics are those of the batch of all replicas.
+    In Keras the momentum is the weight of the old statistics, in PyTorch that
+    of the new ones, so 0.9 here corresponds to 0.1 in PyTorch. In the scope of
+    a tf.distribute strategy, the statistics are those of the batch of all
+    replicas.
 
     Args:
         name: Name of the layer.

@@ -52,7 +52,7 @@ class Objective(Configured, abc.ABC):
         Args:
             classifier: Function from images to logits.
             x: Clean images [batch, ...].
-            y: Labels [batch], or shares [batch, classes] if a trainer has
+            y: Labels [batch], or soft labels [batch, classes] if a trainer has
                 one-hot or soft labels.
             seed: Seed of the objective's noise.
         """
@@ -114,8 +114,8 @@ class LogitObjective(Objective):
     ) -> tf.Tensor:
         """Returns values [n] of logits [n, classes] and labels.
 
-        Labels are classes [n] or, if a trainer has one-hot or soft labels,
-        shares [n, classes]. A targeted objective also takes the target classes
+        Labels are classes [n] or, if a trainer has one-hot or soft labels, soft
+        labels [n, classes]. A targeted objective also takes the target classes
         [n].
         """
 
@@ -175,7 +175,7 @@ def of_logits(
 
 
 def get(objective: Objective | Callable[..., Any]) -> Objective:
-    """Returns an objective as is, or turns a function into one.
+    """Returns an objective unchanged, or turns a function into one.
 
     Args:
         objective: An objective; or a function of (classifier, x, y, *, seed),

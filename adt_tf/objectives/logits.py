@@ -6,8 +6,9 @@
     targeted_dlr_of(logits, y, target)
 
 Logits are [batch, classes], or [batch, k, classes] for k samples of each
-image; labels are classes [batch] or shares [batch, classes] in both cases.
-The cross-entropy uses all shares, the other functions the largest one.
+image; labels are classes [batch] or soft labels [batch, classes] in both cases.
+The cross-entropy uses the whole soft label, the other functions its most
+probable class.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def cross_entropy_of(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
     Args:
         logits: Logits [batch, classes] or [batch, k, classes].
-        y: Classes [batch], or shares [batch, classes].
+        y: Classes [batch], or soft labels [batch, classes].
     """
     y = tf.convert_to_tensor(y)
     if checks.is_soft(y):

@@ -202,7 +202,7 @@ def _evaluation(
         )
     if path.is_file() and path.suffix != ".json":
         raise ValueError(
-            f"A report reads evaluations, and {path} is none. If it is a "
+            f"A report reads evaluations, and {path} is not one. If it is a "
             f"model, measure it: adt-evaluate --model={path} --dataset=..., "
             "and pass the .json file that this writes."
         )

@@ -34,7 +34,7 @@ def table(runs: Sequence[EvaluatedRun]) -> str:
 
 
 def _cell(run: EvaluatedRun, name: str) -> str:
-    """Returns an accuracy with the reason why it must not stand alone."""
+    """Returns an accuracy with its caveat, if it has one."""
     notes = "; ".join(run.report.marks(name))
     if name == ROBUST:
         notes = run.report.caveat

@@ -57,7 +57,7 @@ def metrics(path: pathlib.Path) -> dict[str, list[float]]:
     try:
         rows = list(csv.DictReader(files.read_text(path).splitlines()))
     except csv.Error as error:
-        raise ValueError(f"{path} is no CSV file: {error}") from error
+        raise ValueError(f"{path} is not a CSV file: {error}") from error
     names = [name for name in (rows[0] if rows else ()) if name]
     columns = {name: [_number(row.get(name)) for row in rows] for name in names}
     if columns and "epoch" not in columns:

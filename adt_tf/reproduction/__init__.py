@@ -6,9 +6,9 @@ A target is data: the rows of a table (`tables`) are runs and its columns are
 attacks; a figure (`figures`) names an analysis; `claims` are read from both.
 A scale (`scales`) is data too: the flagfiles of the runs, the number of images
 and the strength of the attacks. `steps` lists the trainings, evaluations and
-measurements of a target; only missing ones are done. `adt_tf.runs.experiment`
-trains, `adt_tf.runs.evaluation_job` evaluates and `adt_tf.analysis` measures:
-this package has no loop of its own for any of them.
+measurements of a target; only missing results are computed.
+`adt_tf.runs.experiment` trains, `adt_tf.runs.evaluation_job` evaluates and
+`adt_tf.analysis` measures: this package has no loop of its own for any of them.
 
 Modules by role:
 

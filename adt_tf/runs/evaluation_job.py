@@ -197,7 +197,7 @@ def assess(
     if getattr(report, "unfinished", None):
         print(
             f"The {settings.minutes:g} minutes are over; the same command with "
-            "more --minutes goes on."
+            "more --minutes continues."
         )
     return report
 

@@ -4,8 +4,8 @@
                             directory="build/run"):
         ...                                 # evaluate with the attacks
 
-The trained weights are stored until the block ends without an error, so that a
-resumed evaluation continues with the same attacks.
+The trained weights stay on disk until the block ends without an error, so that
+a resumed evaluation continues with the same attacks.
 """
 
 from __future__ import annotations

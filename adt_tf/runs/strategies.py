@@ -259,7 +259,7 @@ def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     """Joins the results of all replicas.
 
     A scalar is the number of steps: a replica whose examples are all decided
-    is at its end, and further steps leave it as it is.
+    has finished, and further steps do not change it.
     """
     if parts[0].shape.rank:
         return tf.concat(parts, axis=0)

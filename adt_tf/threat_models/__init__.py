@@ -67,7 +67,7 @@ def norm_of(threat_model: ThreatModel) -> str:
 
 
 def get(threat_model: float | ThreatModel) -> ThreatModel:
-    """Returns a threat model as is, or `Linf(epsilon)` for a number."""
+    """Returns a threat model unchanged, or `Linf(epsilon)` for a number."""
     if isinstance(threat_model, numbers.Real):
         return Linf(threat_model)
     if not isinstance(threat_model, ThreatModel):

@@ -335,7 +335,7 @@ ROWS = {
     ),
     "an attack on integers": (
         lambda f: attack(GOOD[0].astype("int32")),
-        "must be floats .* or uint8 .*dtype=int32",
+        "must be floats .* uint8 .*dtype=int32",
     ),
     "an attack on one image": (
         lambda f: attack(GOOD[0][0], 0),
@@ -515,6 +515,6 @@ ROWS = {
         lambda _: trainer(attacks.fgsm(0.1)).train_on_batch(
             *GOOD, sample_weight=-np.ones(5)
         ),
-        "weights from and to -1 -1",
+        "lowest and highest weight -1 -1",
     ),
 }

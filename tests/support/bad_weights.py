@@ -524,7 +524,7 @@ ROWS = {
         load("good.pt", "lenet5"),
         "does not fit lenet5: missing: .*; left over: w$",
     ),
-    "entries that are no weights": (dense(), "entries that are no weights: w"),
+    "entries that are no weights": (dense(), "entries that are not weights: w"),
     "a pattern that fits nothing": (
         dense(skip="*.lambda"),
         r"'\*.lambda', which fits none of the names",

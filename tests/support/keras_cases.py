@@ -156,8 +156,8 @@ for method in (scatter, towards):
             "Shares that do not add up",
             "fitted(x, 2 * one_hot)",
             "ValueError: Labels must be 0 or more and add up to 1 in each row, "
-            "if they have a column for each class. Received: sums from and to "
-            "2 2",
+            "if they have a column for each class. Received: lowest and "
+            "highest sum 2 2",
         ),
         (
             "Too many columns",
@@ -169,14 +169,14 @@ for method in (scatter, towards):
             "A class that is none",
             "fitted(x, y + 1)",
             "ValueError: Labels must lie in 0..2, since the classifier has 3 "
-            "outputs. Received: labels from and to 1 3",
+            "outputs. Received: lowest and highest label 1 3",
         ),
         (
             "Floats that are not whole",
             "fitted(x, y + 0.5)",
             "ValueError: Labels must be classes of shape (batch,), as integers "
             "or whole floats, or one-hot or soft labels of shape (batch, "
-            "classes). Received: floats from and to 0.5 2.5",
+            "classes). Received: lowest and highest label 0.5 2.5",
         ),
     ],
     "Outputs": [
@@ -262,14 +262,15 @@ adt_tf.evaluate(wide, (255 * x, y), [attack], verbose=False).num_examples""",
             "Floats up to 255",
             "fitted(np.round(255 * x), y)",
             _RANGE + "divide them by the largest possible value, 255 for 8 "
-            "bits, or pass them as uint8. Received: values from and to 1 254",
+            "bits, or pass them as uint8. Received: lowest and highest value 1 "
+            "254",
         ),
         (
             "Augmentation that overshoots",
             "fitted(np.where(x > 0.5, 1.25, -0.25), y)",
             _RANGE + "clip them, or where augmentation overshoots in training "
-            "pass `clip_images=True` to the trainer. Received: values from and "
-            "to -0.25 1.25",
+            "pass `clip_images=True` to the trainer. Received: lowest and "
+            "highest value -0.25 1.25",
         ),
         (
             "Augmentation that overshoots, clipped",
@@ -283,13 +284,13 @@ alike(fitted(beyond, y, clips), fitted(np.where(x > 0.5, 1.0, 0.0), y))""",
             "Normalised images",
             "fitted(np.where(x > 0.5, 2.0, -2.0), y)",
             _RANGE + "undo the normalisation, and let the classifier do it. "
-            "Received: values from and to -2 2",
+            "Received: lowest and highest value -2 2",
         ),
         (
             "NaN",
             "plain.evaluate(np.nan * x, y, verbose=0)",
-            _RANGE + "repair those that are not. Received: values from and to "
-            "nan nan",
+            _RANGE + "repair those that are not. Received: lowest and highest "
+            "value nan nan",
         ),
         (
             "Channels first",
@@ -345,10 +346,9 @@ of_class = fitted(x, y, class_weight=heavy)
             """
 rows = tf.data.Dataset.from_tensor_slices(({"image": x, "label": y}, 1 - y))
 fitted(rows.batch(8))""",
-            "ValueError: A dictionary of images must not have labels or "
-            "weights of its own beside separate ones. Received: fields "
-            "['image', 'label'] and separate values for ['label']; pass "
-            "either of them.",
+            "ValueError: Labels and weights must be either fields of the "
+            "dictionary of images or separate values, not both. Received: "
+            "fields ['image', 'label'] and separate values for ['label'].",
         ),
         (
             "`PyDataset`, generators and dictionaries in `evaluate`",
@@ -425,7 +425,7 @@ alike(of_class, fitted(x, y, sample_weight=np.array([2.0, 1.0, 0.5])[y]))""",
             """
 fitted(x, y, sample_weight=np.linspace(-1.0, 1.0, 8))""",
             "ValueError: Weights of examples and classes must be finite and 0 "
-            "or more. Received: weights from and to -1 1",
+            "or more. Received: lowest and highest weight -1 1",
         ),
         (
             "Weights of examples and of classes",

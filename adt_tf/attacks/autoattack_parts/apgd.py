@@ -159,7 +159,7 @@ class APGD(PointAttack):
         step, targets = tf.constant(0), {}
         if self.num_targets:
             targets = {"target": likeliest_wrong(clean, y, part)}
-            # A part without a target is at its end.
+            # A part without a target takes no step.
             step = tf.where(part < clean.shape[-1] - 1, 0, self.length)
         threat_model = self.threat_model
         start = threat_model.random_surface(x, seeds.fold(seed, part))

@@ -1,4 +1,4 @@
-"""The step-size schedule of Auto-PGD, for each example by itself.
+"""The step-size schedule of Auto-PGD, which each example follows separately.
 
 state = State.at(start, y, step_size)
 state, gradient = judged(state, values, gradient, window)

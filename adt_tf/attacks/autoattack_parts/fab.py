@@ -181,7 +181,7 @@ class FAB(PointAttack):
         direction = tf.one_hot(target, classes) - tf.one_hot(y, classes)
         best = Strongest.of(x, clean, y)
         distance = tf.where(best.wrong, 0.0, float("inf"))
-        # A part without a target is at its end.
+        # A part without a target takes no step.
         step = tf.where(part < classes - 1, 0, self.length)
         return Progress(step, _Walk(x, x, distance, direction), best)
 

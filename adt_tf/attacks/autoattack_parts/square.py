@@ -57,11 +57,11 @@ class Square(PointAttack):
     images are misclassified. Position and signs are functions of the seed, the
     image and the proposal's number, so the result does not depend on the batch.
 
-    Differences from AutoAttack's code: that adds +-2 epsilon to x_adv and
-    projects onto the ball, which is equivalent; it draws one square per
-    proposal for the whole batch, never at the last row or column; it makes one
-    query more, since it does not count the start; and it counts equal logits as
-    a success, even if the prediction is still correct.
+    AutoAttack's code differs in four details. It adds +-2 epsilon to x_adv and
+    projects onto the ball, which is equivalent. It draws one square per
+    proposal for the whole batch, never at the last row or column. It makes one
+    query more, since it does not count the start. It counts equal logits as a
+    success, even if the prediction is still correct.
 
     Args:
         threat_model: Ball and pixel box.

@@ -47,7 +47,7 @@ def exp(
         step_size: Learning rate of Adam (betas 0, 0) for mu and rho.
         entropy_weight: Weight lambda of the entropy; 0.01 in training. In an
             evaluation the entropy only weakens the attack: where the loss is
-            flat, the ascent climbs nothing else.
+            flat, the ascent follows the entropy alone.
         objective: Function to climb in addition to the entropy.
         **options: Any of:
 

@@ -65,11 +65,12 @@ def get(name: str, epsilon: float | ThreatModel, **context: Any) -> Attack:
     Args:
         name: A name; then, optionally, a number of steps (of targets for
             "fea", of queries for "spsa" and "square") and a number of
-            restarts. Between name and number may stand forms of the paper's
-            released code: "mim-random" starts at random, "pgd-last",
-            "mim-last" and "cw-last" return the last iterate, "fea-pooled"
-            takes the features after the pooling; or another distribution:
-            "exp-mixture", "exp-lowrank", "exp-am-flow", "imp-am-stein".
+            restarts. Words between name and number select a variant, either of
+            the paper's released code: "mim-random" starts at random,
+            "pgd-last", "mim-last" and "cw-last" return the last iterate,
+            "fea-pooled" takes the features after the pooling; or another
+            distribution: "exp-mixture", "exp-lowrank", "exp-am-flow",
+            "imp-am-stein".
         epsilon: Radius of the ball, or a threat model.
         **context: Arguments that some attacks need or accept, and that the
             others ignore: `search_precision` for "pgd", "cw" and "exp",

@@ -99,7 +99,7 @@ _GENERATOR: dict[str, Callable[..., Any]] = {
 #: Tables that the paper does not have.
 FURTHER: dict[str, Target] = {
     "autoattack": _table(
-        "AutoAttack, and the recipe of today, on CIFAR-10",
+        "AutoAttack, and the modern recipe, on CIFAR-10",
         {**FIVE, "TRADES": "trades-trades-beta6", **_MODERN},
         "autoattack",
         {
@@ -110,7 +110,7 @@ FURTHER: dict[str, Target] = {
         "named modern add flags/recipes/modern.flags.",
     ),
     "recipe": _table(
-        "the parts of the recipe of today, one by one, with AT-PGD on CIFAR-10",
+        "the parts of the modern recipe, one by one, with AT-PGD on CIFAR-10",
         {"AT-PGD": "at_pgd", **_PARTS},
         "autoattack",
         dict.fromkeys(_PARTS, "AT-PGD"),

@@ -93,7 +93,7 @@ def _refuse_others(modules: filling.Modules) -> None:
     ]
     if others:
         raise ValueError(
-            f"The file has entries that are no weights: {', '.join(others)}. "
+            f"The file has entries that are not weights: {', '.join(others)}. "
             "If the model does not use them, pass skip=[...] with their names "
             "or patterns. Put a mean and a standard deviation into the model, "
             "as a keras.layers.Normalization."

@@ -120,7 +120,7 @@ class _Converter:
             )
         array = self._onnx.numpy_helper.to_array(tensor)
         if array.dtype.kind not in "fiub":
-            raise ValueError(f"its weights {tensor.name!r} are no numbers")
+            raise ValueError(f"its weights {tensor.name!r} are not numbers")
         return array
 
     def _images(self) -> keras.KerasTensor:
