@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adt_tf import networks
+import adt_tf
+from adt_tf import data, networks
+from adt_tf.runs import inputs
 from adt_tf.serving.bridge import architectures, layouts
 from tests.support import reference_weights
 
@@ -135,7 +137,14 @@ def test_the_copy_that_is_saved_with_an_attacker_is_dropped():
 
 
 @pytest.mark.parametrize(
-    "names", [("mu", "sigma"), ("mean", "std"), ("0.mean", "0.std")]
+    "names",
+    [
+        ("mu", "sigma"),
+        ("mean", "std"),
+        ("0.mean", "0.std"),
+        ("_mean", "_std"),
+        ("image_mean", "image_std"),
+    ],
 )
 def test_mean_and_deviation_among_the_buffers(names):
     """The same as images normalised outside."""
@@ -154,6 +163,50 @@ def test_mean_and_deviation_among_the_buffers(names):
     expected = plain(outside, training=False).numpy()
     np.testing.assert_allclose(logits(inside), expected, atol=1e-5)
     np.testing.assert_allclose(logits(given), expected, atol=1e-5)
+
+
+def test_one_mean_and_deviation_for_all_channels():
+    arrays = reference_weights.state_dict("wrn-10-2")
+    buffers = {"mean": np.float32(0.5), "std": np.float32([0.25])}
+    inside = architectures.build({**buffers, **renamed(arrays, "model.")})
+    given = architectures.build(arrays, normalization=(0.5, 0.25))
+    whole = architectures.build(arrays, normalization=([0.5] * 3, [0.25] * 3))
+    np.testing.assert_array_equal(logits(inside), logits(whole))
+    np.testing.assert_array_equal(logits(given), logits(whole))
+
+
+@pytest.mark.parametrize(
+    "normalization",
+    [((0.5, 0.5), (0.2, 0.2)), (0.5, 0), (0.5, 0.2, 0.2), "cifar10", 3],
+    ids=str,
+)
+def test_what_is_no_normalization(normalization):
+    arrays = reference_weights.state_dict("wrn-10-2")
+    with pytest.raises(ValueError, match="for each of the 3 channels. Rec"):
+        architectures.build(arrays, normalization=normalization)
+
+
+@pytest.mark.parametrize("architecture", [None, "wrn-10-2"])
+def test_averaged_weights_of_torch(architecture):
+    """torch.optim.swa_utils.AveragedModel adds a counter before module."""
+    arrays = reference_weights.state_dict("wrn-10-2")
+    averaged = {"n_averaged": np.array(9), **renamed(arrays, "module.")}
+    np.testing.assert_allclose(
+        logits(architectures.build(averaged, architecture)),
+        OUTPUTS["wrn-10-2/outputs"],
+        atol=1e-5,
+    )
+
+
+def test_gray_images_of_deepmind_s_networks():
+    """Their means are not in the file, and those of CIFAR have 3 channels."""
+    arrays = reference_weights.state_dict(
+        "dm-wrn-10-1-relu", init_conv_weight=(16, 1, 3, 3)
+    )
+    with pytest.raises(ValueError, match="images of 1 channels pass normal"):
+        architectures.build(arrays)
+    model = architectures.build(arrays, normalization=([0.5], [0.5]))
+    assert model.input_shape == (None, 28, 28, 1)
 
 
 def test_a_model_of_the_bridge_is_plain_keras(tmp_path):
@@ -185,6 +238,9 @@ def test_another_architecture_than_the_file_s():
     arrays = reference_weights.state_dict("wrn-10-2")
     with pytest.raises(ValueError, match="of another shape: .*for") as error:
         architectures.build(arrays, "wrn-10-1")
+    assert "not fit wrn-10-1 (its names are those of wrn-10-2): " in str(
+        error.value
+    )
     assert str(error.value).count(" for ") > 20
 
 
@@ -195,9 +251,38 @@ def test_weights_that_are_not_finite():
         architectures.build(arrays)
 
 
+def test_a_variance_below_0():
+    arrays = reference_weights.state_dict("wrn-10-2")
+    arrays["bn1.running_var"][3] = -1
+    with pytest.raises(ValueError, match="Below 0: bn1.running_var"):
+        architectures.build(arrays)
+
+
 def test_names_of_no_architecture():
     with pytest.raises(ValueError, match="belong to none of the arch"):
         architectures.build({"w.weight": np.zeros([2, 2])})
+
+
+@pytest.mark.parametrize("architecture", [None, "wrn-10-2"])
+def test_the_number_of_classes_is_that_of_the_file(tmp_path, architecture):
+    path = tmp_path / "a.npz"
+    np.savez(path, **reference_weights.state_dict("wrn-10-2"))
+    for number in (5, 100):
+        with pytest.raises(ValueError, match=f"a.npz, 10, or None.*={number}"):
+            adt_tf.load_classifier(path, architecture, num_classes=number)
+    # Examples may have fewer classes.
+    images = np.zeros([5, 32, 32, 3], np.float32)
+    like = data.ImageData(images, np.arange(5), 5, "few")
+    for arguments in ({"num_classes": 10}, {}):
+        model = adt_tf.load_classifier(path, architecture, **arguments)
+        assert model.output_shape == (None, 10)
+    model = inputs.load_classifier(path, architecture, like=like)
+    assert model.output_shape == (None, 10)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="There is no file or directory"):
+        adt_tf.load_classifier(tmp_path / "none.pt", "wrn-10-2")
 
 
 def test_names_that_leave_a_choice():

@@ -112,6 +112,14 @@ MAPS = {
     ),
     "Relu": ([node("Relu", ["x"], ["m"])], {}),
     "LeakyRelu": ([node("LeakyRelu", ["x"], ["m"], alpha=0.2)], {}),
+    "PRelu": (
+        [node("PRelu", ["x", "s"], ["m"])],
+        {"s": weight("s", 4, 1, 1)},
+    ),
+    "PRelu, one slope": (
+        [node("PRelu", ["x", "s"], ["m"])],
+        {"s": weight("s", 1)},
+    ),
     "Elu": ([node("Elu", ["x"], ["m"], alpha=0.5)], {}),
     "Gelu": ([node("Gelu", ["x"], ["m"])], {}),
     "Gelu, by tanh": ([node("Gelu", ["x"], ["m"], approximate="tanh")], {}),

@@ -14,6 +14,14 @@ import numpy as np
 import pytest
 
 from adt_tf.serving.bridge.reading import array_files, state_dicts
+from tests.support.weight_files import (
+    call,
+    literal,
+    state,
+    tensor,
+    write_legacy,
+    write_zip,
+)
 
 DATA = pathlib.Path(__file__).parent / "data" / "bridge"
 
@@ -71,6 +79,8 @@ def test_a_pickle_of_arrays(tmp_path, protocol):
         "args": {"lr": 0.1, "names": ["x"], "seeds": {1, 2}, "big": 2**70},
         "schedule": collections.Counter([75, 90]),
         "log": collections.defaultdict(list, {"loss": [1.0]}),
+        "count": collections.defaultdict(int, {"steps": 3}),
+        "sum": collections.defaultdict(float, {"loss": 3.0}),
     }
     path = tmp_path / "arrays.pkl"
     path.write_bytes(pickle.dumps(saved, protocol))
@@ -112,8 +122,44 @@ def test_of_several_state_dicts_one_is_chosen(tmp_path):
         state_dicts.read(path)
     assert state_dicts.read(path, entry="ema")["w"].max() == 0
     assert state_dicts.read(path, entry="model")["w"].min() == 1
-    with pytest.raises(ValueError, match="no state dict.*under 'best'"):
+    with pytest.raises(
+        ValueError,
+        match="no state dict.*under 'best', but under 'model', 'ema'",
+    ):
         state_dicts.read(path, entry="best")
+
+
+def test_a_device_among_the_settings(tmp_path):
+    device = call("torch", "device", literal("cuda"), literal(0))
+    pickled = state({"model": state({"w": tensor()})[2:-1], "device": device})
+    write_zip(tmp_path / "a.pt", pickled)
+    arrays = state_dicts.read(tmp_path / "a.pt")
+    np.testing.assert_array_equal(arrays["w"], [[1, 2], [3, 4]])
+
+
+def test_the_legacy_form_in_another_protocol(tmp_path):
+    """As of torch.save(..., pickle_protocol=4)."""
+    path = tmp_path / "a.pt"
+    write_legacy(path, state({"w": tensor()}))
+    number = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+    content = path.read_bytes().removeprefix(number)
+    path.write_bytes(pickle.dumps(0x1950A86A20F9469CFC6C, 4) + content)
+    arrays = state_dicts.read(path)
+    np.testing.assert_array_equal(arrays["w"], [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("content", "pattern"),
+    [
+        (b"\x1f\x8b\x08\x00", "by gzip: decompress it"),
+        (b"\n<!DOCTYPE html><html>", "a web page: download the file"),
+        (b"<html><body>", "a web page: download the file"),
+    ],
+)
+def test_other_files_are_told(tmp_path, content, pattern):
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(ValueError, match=pattern):
+        state_dicts.read(tmp_path / "a.pt")
 
 
 def test_what_is_not_asked_for_is_not_read(tmp_path):

@@ -15,6 +15,7 @@ fit.
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from adt_tf import precision
@@ -173,7 +174,8 @@ def normalized(
 
     Args:
         images: Images `[batch, height, width, channels]`.
-        normalization: Mean and standard deviation of each channel, or None.
+        normalization: Mean and standard deviation of each channel, or one
+            number for all, or None.
 
     Example:
 
@@ -183,15 +185,19 @@ def normalized(
     """
     if normalization is None:
         return images
-    mean, deviation = (
-        [float(value) for value in values] for values in normalization
-    )
     channels = images.shape[-1]
-    if not len(mean) == len(deviation) == channels or min(deviation) <= 0:
+    try:
+        mean, deviation = (
+            np.broadcast_to(np.ravel(values).astype(float), channels).tolist()
+            for values in normalization
+        )
+    except (TypeError, ValueError):
+        mean = deviation = []
+    if not mean or min(deviation) <= 0:
         raise ValueError(
             "Argument `normalization` must be a mean and a standard deviation "
             f"above 0 for each of the {channels} channels. "
-            f"Received: normalization=({mean}, {deviation})"
+            f"Received: normalization={normalization}"
         )
     return keras.layers.Normalization(
         mean=mean,

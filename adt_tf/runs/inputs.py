@@ -20,6 +20,7 @@ from adt_tf.networks import own_functions
 from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
+from adt_tf.serving.bridge.reading import keras_weights
 
 
 def load_classifier(
@@ -42,11 +43,15 @@ def load_classifier(
     workdir = Workdir(path)
     if workdir.is_run:
         return workdir.load_classifier()
+    num_classes = None
+    if like is not None and keras_weights.is_hdf5(os.fspath(path)):
+        # Other files tell it, and may have more classes than the examples.
+        num_classes = like.num_classes
     return loading.load(
         path,
         architecture,
         input_shape=None if like is None else like.input_shape,
-        num_classes=None if like is None else like.num_classes,
+        num_classes=num_classes,
         probabilities=probabilities,
     )
 

@@ -48,8 +48,9 @@ def load(
             `"wrn-28-10"`, or None to recognise it by their names.
         input_shape: Shape of an image (height, width, channels), or None for
             the default of the architecture.
-        num_classes: Number of logits, which only a `.weights.h5` file needs,
-            or None for the default of the architecture.
+        num_classes: Number of logits, or None for that of the file. Only a
+            `.weights.h5` file needs it, if it is not the default of the
+            architecture.
         normalization: Mean and standard deviation of each channel that the
             weights expect, or None for those in the file or the default of
             the architecture.
@@ -70,6 +71,12 @@ def load(
             normalization=normalization,
             entry=entry,
         )
+    elif not path.exists():
+        raise ValueError(
+            f"There is no file or directory {path}. A model is a .keras file, "
+            "the directory of a SavedModel, an .onnx file or a file of "
+            "weights (.pt, .pth, .safetensors, .npz, .h5, .index)."
+        )
     elif (architecture, normalization, entry) != (None, None, None):
         raise ValueError(
             "Arguments `architecture`, `normalization` and `entry` belong to "
@@ -86,12 +93,6 @@ def load(
             )
         except Exception as error:  # a damaged file may raise anything
             raise _unreadable(path, error) from error
-    elif not path.exists():
-        raise ValueError(
-            f"There is no file or directory {path}. A model is a .keras file, "
-            "the directory of a SavedModel, an .onnx file or a file of "
-            "weights (.pt, .pth, .safetensors, .npz, .h5, .index)."
-        )
     else:
         raise ValueError(
             "A model must be a .keras file, the directory of a SavedModel "

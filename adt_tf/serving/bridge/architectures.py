@@ -81,10 +81,19 @@ def build(
     )
     if problems:
         raise ValueError(
-            f"The state dict does not fit {architecture}: {'; '.join(problems)}"
+            f"The state dict does not fit {architecture}"
+            f"{_alternative(shapes, architecture)}: {'; '.join(problems)}"
         )
     filling.assign(assignments)
     return model
+
+
+def _alternative(shapes: Shapes, architecture: str) -> str:
+    """Returns a hint at the architecture that the names belong to, if any."""
+    names = layouts.recognize(shapes)
+    if not names or layouts.same(names[0], architecture):
+        return ""
+    return f" (its names are those of {' or '.join(names)})"
 
 
 def _recognize(arrays: Arrays) -> tuple[str, Arrays]:

@@ -43,8 +43,8 @@ def load(
             names in the file; an `.onnx` file needs none.
         input_shape: Shape of an image, or None for the default of the
             architecture.
-        num_classes: Number of logits, which only Keras' weights need, or None
-            for the default of the architecture.
+        num_classes: Number of logits, or None for that of the file. Keras'
+            weights alone need it, if it is not the architecture's default.
         normalization: Mean and standard deviation of each channel, or None
             for those in the file or the default of the architecture.
         entry: Name of the entry that holds the state dict, if the file has
@@ -60,14 +60,16 @@ def load(
                 f"inside: pass the path alone. Received: {path} with "
                 f"architecture={architecture!r}"
             )
-        return conversion.load(path, input_shape=input_shape)
+        model = conversion.load(path, input_shape=input_shape)
+        _check_classes(path, model, num_classes)
+        return model
     index = tensorflow_checkpoints.index_file(path)
     if index is None:
         arrays = state_dicts.read(path, entry=entry)
     else:
         arrays = tensorflow_checkpoints.read(index)
     try:
-        return architectures.build(
+        model = architectures.build(
             arrays,
             architecture,
             input_shape=input_shape,
@@ -75,6 +77,19 @@ def load(
         )
     except ValueError as error:
         raise ValueError(f"Cannot load {path}: {error}") from error
+    _check_classes(path, model, num_classes)
+    return model
+
+
+def _check_classes(
+    path: pathlib.Path, model: keras.Model, num_classes: int | None
+) -> None:
+    if num_classes is not None and num_classes != model.output_shape[-1]:
+        raise ValueError(
+            f"Argument `num_classes` must be the number of logits of {path}, "
+            f"{model.output_shape[-1]}, or None. "
+            f"Received: num_classes={num_classes!r}"
+        )
 
 
 def _from_keras(

@@ -7,6 +7,7 @@ for arrays in without_prefixes(read(path)):     # no module. or model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,9 +15,11 @@ import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
 
-_MEANS = ("mean", "mu", "new_mean")
-_DEVIATIONS = ("std", "sigma", "new_std")
-_COUNTER = "num_batches_tracked"
+# running_mean belongs to batch normalisation.
+_MEAN = re.compile(r"(?!running_|moving_)(\w*_)?(mean|mu)")
+_DEVIATION = re.compile(r"(\w*_)?(std|sigma)")
+# Of batch normalisation, and of torch.optim.swa_utils.AveragedModel.
+_COUNTERS = ("num_batches_tracked", "n_averaged")
 #: Names of the tensors in a module of weights.
 WEIGHTS = ("weight", "bias", "running_mean", "running_var")
 
@@ -43,7 +46,7 @@ def without_prefixes(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
         firsts = {
             name.split(".")[0]
             for name in arrays
-            if not _is_buffer(name.split(".")[-1])
+            if not _is_buffer(name) and name not in _COUNTERS
         }
         if len(firsts) != 1 or firsts & arrays.keys():
             return
@@ -54,8 +57,12 @@ def without_prefixes(arrays: Arrays) -> Iterator[dict[str, np.ndarray]]:
         yield arrays
 
 
-def _is_buffer(leaf: str) -> bool:
-    return leaf in _MEANS or leaf in _DEVIATIONS
+def _is_buffer(name: str) -> bool:
+    return any(_is(pattern, name) for pattern in (_MEAN, _DEVIATION))
+
+
+def _is(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.fullmatch(name.split(".")[-1]) is not None
 
 
 def _without_copies(
@@ -90,16 +97,14 @@ def split_normalization(
     (([0.5], [1.0]), {})
     """
     buffers = {
-        name: array
-        for name, array in arrays.items()
-        if _is_buffer(name.split(".")[-1])
+        name: array for name, array in arrays.items() if _is_buffer(name)
     }
     others = {name: a for name, a in arrays.items() if name not in buffers}
     if not buffers:
         return None, others
     means, deviations = (
-        [a for name, a in buffers.items() if name.split(".")[-1] in leaves]
-        for leaves in (_MEANS, _DEVIATIONS)
+        [a for name, a in buffers.items() if _is(pattern, name)]
+        for pattern in (_MEAN, _DEVIATION)
     )
     if len(means) != 1 or len(deviations) != 1:
         raise ValueError(
@@ -127,6 +132,6 @@ def group(arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     modules: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         module, _, leaf = name.rpartition(".")
-        if leaf != _COUNTER:
+        if leaf not in _COUNTERS:
             modules.setdefault(module, {})[leaf] = array
     return modules

@@ -43,7 +43,9 @@ def match(
     modules_by_layer = {layer: module for module, layer in layers.items()}
     missing, other_shapes, assignments, used = [], [], [], set()
     for node in nodes.values():
-        for slot in slots(node.layer, node.flattened):
+        if node.repeats:
+            continue
+        for slot in slots(node.layer, node.order):
             module = modules_by_layer.get(node.name)
             name = f"{module}.{slot.leaf}"
             array = None
@@ -80,7 +82,9 @@ def _describe(problem: str, names: list[str]) -> str:
 
 
 def assign(assignments: Iterable[Assignment]) -> None:
-    """Fills the variables, or raises `ValueError` if a number is not finite.
+    """Fills the variables, or raises `ValueError` if a number cannot be.
+
+    Numbers must be finite, and variances 0 or more.
 
     Args:
         assignments: Arrays with their slots.
@@ -94,6 +98,15 @@ def assign(assignments: Iterable[Assignment]) -> None:
     if not_finite:
         raise ValueError(
             f"Weights must be finite. Not finite: {', '.join(not_finite)}"
+        )
+    negative = [
+        name
+        for name, array, slot in assignments
+        if slot.leaf == "running_var" and (array < 0).any()
+    ]
+    if negative:
+        raise ValueError(
+            f"Variances must be 0 or more. Below 0: {', '.join(negative)}"
         )
     for _, array, slot in assignments:
         values = slot.convert(array.astype(np.float32))

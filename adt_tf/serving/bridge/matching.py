@@ -11,6 +11,10 @@ of the same shapes it is found
 3. a batch normalisation by the convolution before it, if it comes directly
    after its convolution in the file.
 
+A safetensors file has its entries in the order of their names, not of the
+network. There, order counts only if the names differ in their numbers alone
+(`features.7`, `features.10`).
+
 Parallel layers that none of these rules distinguishes are refused, with a
 table of both sides: a wrong guess would give a model that runs, with other
 logits.
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from adt_tf.serving.bridge.entries import WEIGHTS
 from adt_tf.serving.bridge.filling import Modules
@@ -36,6 +41,7 @@ class Matching:
         modules: Arrays by module and leaf.
         nodes: Nodes of the layers that have weights, by name.
         mapping: Names of layers by module, which are not searched for.
+        ordered: Whether the modules are in the order of the network.
     """
 
     def __init__(
@@ -43,7 +49,15 @@ class Matching:
         modules: Modules,
         nodes: Mapping[str, Node],
         mapping: Mapping[str, str],
+        *,
+        ordered: bool = True,
     ) -> None:
+        self._ordered = ordered
+        if not ordered:
+            modules = {
+                name: modules[name] for name in sorted(modules, key=_natural)
+            }
+        self._prefix = _shared_prefix(list(modules))
         self._modules = {
             name: Signature((leaf, a.shape) for leaf, a in leaves.items())
             for name, leaves in modules.items()
@@ -52,7 +66,7 @@ class Matching:
         self._layers = {
             name: Signature(
                 (slot.leaf, slot.shape)
-                for slot in slots(node.layer, node.flattened)
+                for slot in slots(node.layer, node.order)
             )
             for name, node in nodes.items()
         }
@@ -64,6 +78,11 @@ class Matching:
                     f"layers of the model. Received: {module!r}: {layer!r}"
                 )
             self._pairs[module] = layer
+        if len(set(self._pairs.values())) < len(self._pairs):
+            raise ValueError(
+                "Argument `mapping` must map each module to another layer. "
+                f"Received: mapping={dict(mapping)}"
+            )
 
     def layers(self) -> dict[str, str]:
         """Returns the layer of each module."""
@@ -85,15 +104,20 @@ class Matching:
                 )
             if not (
                 self._pair(modules, self._by_name(modules, layers))
-                or self._pair(modules, self._by_order(layers))
+                or self._pair(modules, self._by_order(modules, layers))
             ):
                 ambiguous.append(signature)
         for signature in ambiguous:
             modules, layers = self._open(signature)
             if not self._pair(modules, self._by_convolution(layers)):
+                reason = (
+                    "lie side by side"
+                    if self._ordered
+                    else ("the entries of safetensors are sorted by name")
+                )
                 raise ValueError(
                     f"{', '.join(layers)} all have {_shapes(signature)} and "
-                    "lie side by side, so that their order does not show "
+                    f"{reason}, so that their order does not show "
                     f"which belongs to which of {', '.join(modules)}: give "
                     "the layers the modules' names, or pass mapping={...}. "
                     f"{self._table()}"
@@ -124,14 +148,20 @@ class Matching:
     def _by_name(
         self, modules: list[str], layers: list[str]
     ) -> list[str] | None:
-        plain = {re.sub(r"\W|_", "", name).lower(): name for name in layers}
-        names = [re.sub(r"\W|_", "", name).lower() for name in modules]
-        if sorted(names) != sorted(plain):
-            return None
-        return [plain[name] for name in names]
+        plain = {_plain(name): name for name in layers}
+        for start in range(len(self._prefix) + 1):  # with module., without
+            prefix = "".join(f"{part}." for part in self._prefix[:start])
+            names = [_plain(name.removeprefix(prefix)) for name in modules]
+            if sorted(names) == sorted(plain):
+                return [plain[name] for name in names]
+        return None
 
-    def _by_order(self, layers: list[str]) -> list[str] | None:
+    def _by_order(
+        self, modules: list[str], layers: list[str]
+    ) -> list[str] | None:
         """Returns the layers in order if they are on one path, or None."""
+        if not self._ordered and len({_unnumbered(m) for m in modules}) > 1:
+            return None
         layers = sorted(layers, key=lambda n: len(self._nodes[n].ancestors))
         for before, after in zip(layers, layers[1:], strict=False):
             if before not in self._nodes[after].ancestors:
@@ -140,6 +170,8 @@ class Matching:
 
     def _by_convolution(self, layers: list[str]) -> list[str] | None:
         """Returns the layers in the order of their convolutions, or None."""
+        if not self._ordered:
+            return None
         modules = list(self._modules)
         position = {layer: modules.index(m) for m, layer in self._pairs.items()}
         places = {}
@@ -172,6 +204,31 @@ class Matching:
             for module, layer in zip(left, right, strict=True)
         ]
         return "\n".join(["The file and the model:", *lines])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W|_", "", name).lower()
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"\d+", "0", name)
+
+
+def _natural(name: str) -> list[Any]:
+    """Returns a key that sorts numbers in names as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def _shared_prefix(names: list[str]) -> list[str]:
+    """Returns the parts with which all names begin, but not the last part."""
+    parts = [name.split(".")[:-1] for name in names]
+    shared = []
+    for column in zip(*parts, strict=False):
+        if len(set(column)) > 1:
+            break
+        shared.append(column[0])
+    return shared
 
 
 def _shapes(signature: Signature) -> str:

@@ -8,16 +8,16 @@
 | convolution | `weight` OIHW -> HWIO, `bias` |
 | dense | `weight` transposed, `bias` |
 | batch norm | `weight`, `bias`, `running_mean`, `running_var` |
-| layer norm, group norm | `weight`, `bias` |
+| layer norm, group norm | `weight`, `bias`, of a whole map CHW -> HWC |
+| PReLU | `weight` |
 
-PyTorch flattens a feature map as CHW, Keras as HWC: after a Flatten the rows
-of a dense kernel are reordered for Keras.
+After a Flatten the rows of a dense kernel are reordered for Keras: see
+`orders`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -41,14 +41,14 @@ class Slot(NamedTuple):
 
 
 def slots(
-    layer: keras.layers.Layer, flattened: Sequence[int] | None = None
+    layer: keras.layers.Layer, order: np.ndarray | None = None
 ) -> list[Slot]:
     """Returns the slots of a layer: an empty list if it has no weights.
 
     Args:
         layer: A built layer.
-        flattened: Shape (height, width, channels) of the feature map whose
-            flattened form is the layer's input, or None.
+        order: PyTorch's index of each feature of the layer's flat input, or
+            None if the order of both is the same.
 
     Example:
 
@@ -59,7 +59,6 @@ def slots(
     """
     if not getattr(layer, "weights", ()):  # an operation of keras.ops
         return []
-    order = _channels_last_order(flattened)
     if isinstance(layer, keras.layers.DepthwiseConv2D):
         height, width, channels, multiplier = layer.kernel.shape
         weight = Slot(
@@ -89,7 +88,7 @@ def slots(
             lambda w: (w if order is None else w[:, order]).T,
         )
         return [weight, *_optional_bias(layer)]
-    if isinstance(layer, _NORMALIZATIONS):
+    if isinstance(layer, NORMALIZATIONS):
         pairs = [
             ("weight", getattr(layer, "gamma", None)),
             ("bias", getattr(layer, "beta", None)),
@@ -99,21 +98,41 @@ def slots(
         return [
             Slot(
                 leaf,
-                tuple(variable.shape),
+                _channels_first(variable.shape),
                 variable,
-                lambda w: w if order is None else w[order],
+                lambda w: _channels_last(w if order is None else w[order]),
             )
             for leaf, variable in pairs
             if variable is not None
         ]
+    if isinstance(layer, keras.layers.PReLU):
+        alpha = layer.alpha
+        size = alpha.shape[-1]
+        if max(alpha.shape[:-1], default=1) > 1:
+            raise ValueError(
+                f"The layer {layer.name!r} has slopes of the shape "
+                f"{tuple(alpha.shape)}. PyTorch's PReLU has one for each "
+                "channel: build it as PReLU(shared_axes=[1, 2]), or as "
+                "PReLU(shared_axes=[1, 2, 3]) with one for all."
+            )
+        if size == 1:
+            order = None
+        slope = Slot(
+            "weight",
+            (size,),
+            alpha,
+            lambda w: (w if order is None else w[order]).reshape(alpha.shape),
+        )
+        return [slope]
     raise ValueError(
         f"The layer {layer.name!r} is a {type(layer).__name__}, whose weights "
         "cannot be filled from PyTorch. It must be a Conv2D, DepthwiseConv2D, "
-        "Dense or batch, layer or group normalisation."
+        "Dense, PReLU or batch, layer or group normalisation."
     )
 
 
-_NORMALIZATIONS = (
+#: Layers of batch, layer and group normalisation.
+NORMALIZATIONS = (
     keras.layers.BatchNormalization,
     keras.layers.LayerNormalization,
     keras.layers.GroupNormalization,
@@ -126,10 +145,14 @@ def _optional_bias(layer: keras.layers.Layer) -> list[Slot]:
     return [Slot("bias", tuple(layer.bias.shape), layer.bias, lambda b: b)]
 
 
-def _channels_last_order(flattened: Sequence[int] | None) -> np.ndarray | None:
-    """Returns the index in CHW order of each feature in HWC order."""
-    if flattened is None:
-        return None
-    height, width, channels = flattened
-    indices = np.arange(math.prod(flattened))
-    return indices.reshape(channels, height, width).transpose(1, 2, 0).ravel()
+def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns PyTorch's shape of the weights of a normalisation."""
+    if len(shape) != 3:
+        return tuple(shape)
+    height, width, channels = shape
+    return channels, height, width
+
+
+def _channels_last(weight: np.ndarray) -> np.ndarray:
+    """Returns the weights of a normalisation in Keras' order."""
+    return weight.transpose(1, 2, 0) if weight.ndim == 3 else weight

@@ -20,6 +20,7 @@ from adt_tf.serving.bridge.entries import WEIGHTS, Arrays, group
 from adt_tf.serving.bridge.layer_graph import Node, layer_graph
 from adt_tf.serving.bridge.matching import Matching
 from adt_tf.serving.bridge.reading import keras_weights, state_dicts
+from adt_tf.serving.bridge.slots import NORMALIZATIONS
 
 
 def transplant(
@@ -50,6 +51,12 @@ def transplant(
     Returns:
         Names of the modules by the names of the layers that they fill.
     """
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(
+            "Argument `model` must be a Keras model that is built, as by "
+            "keras.Input as its first layer. "
+            f"Received: a {type(model).__name__}"
+        )
     if keras_weights.is_hdf5(path):
         keras_weights.load(path, model)
         return {}
@@ -59,9 +66,14 @@ def transplant(
     nodes = {
         name: node
         for name, node in layer_graph(model).items()
-        if getattr(node.layer, "weights", ())
+        if getattr(node.layer, "weights", ()) and not node.repeats
     }
-    layers = Matching(modules, nodes, mapping or {}).layers()
+    layers = Matching(
+        modules,
+        nodes,
+        mapping or {},
+        ordered=not state_dicts.is_safetensors(path),
+    ).layers()
     _, assignments = filling.match(modules, nodes, layers)
     _warn(nodes)
     filling.assign(assignments)
@@ -104,10 +116,7 @@ def _warn(nodes: Mapping[str, Node]) -> None:
     """Warns of details that a state dict does not show."""
     for node in nodes.values():
         layer = node.layer
-        if (
-            isinstance(layer, keras.layers.BatchNormalization)
-            and layer.epsilon == 1e-3
-        ):
+        if isinstance(layer, NORMALIZATIONS) and layer.epsilon == 1e-3:
             warnings.warn(
                 f"{node.name} has Keras' epsilon 1e-3; PyTorch's default is "
                 "1e-5: pass epsilon=1e-5 if the network was trained with it.",

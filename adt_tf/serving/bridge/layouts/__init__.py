@@ -65,6 +65,21 @@ def find(name: str) -> tuple[Layout, dict[str, str | None]]:
     )
 
 
+def same(name: str, other: str) -> bool:
+    """Returns whether two names of architectures differ in spelling only.
+
+    Args:
+        name: Name of an architecture.
+        other: Another name.
+
+    Example:
+
+    >>> same("preact_resnet18", "PreAct-ResNet18")
+    True
+    """
+    return find(name) == find(other)
+
+
 def recognize(shapes: Shapes) -> list[str]:
     """Returns the names of the architectures that a state dict fits.
 

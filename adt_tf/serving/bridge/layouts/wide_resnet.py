@@ -105,8 +105,15 @@ def deepmind_settings(request: Request, first: str) -> dict[str, Any]:
     num_classes = request.num_classes("logits.weight")
     is_cifar100 = num_classes == 100
     default = dm_resnets.CIFAR100 if is_cifar100 else dm_resnets.CIFAR10
+    input_shape = request.image_shape(first)
+    if request.normalization is None and input_shape[-1] != len(default[0]):
+        raise ValueError(
+            "DeepMind's networks normalise their images, by numbers that are "
+            f"not in the file. For images of {input_shape[-1]} channels pass "
+            "normalization=(mean, deviation), such as ([0.5], [0.5])."
+        )
     return {
-        "input_shape": request.image_shape(first),
+        "input_shape": input_shape,
         "num_classes": num_classes,
         "activation": request.options["activation"] or "silu",
         "normalization": request.normalization or default,

@@ -124,6 +124,18 @@ def _leaky_relu(name, attributes, x):
     return x.like(keras.layers.LeakyReLU(slope, name=name)(x.tensor))
 
 
+def _prelu(name, attributes, x, slope):
+    if x.rank == 4:
+        x = feature_map(x)
+    channels = x.tensor.shape[-1]
+    if not isinstance(slope, np.ndarray) or slope.size not in (1, channels):
+        raise Unsupported("whose slopes are not one for each channel")
+    shared = list(range(1, x.rank - 1))
+    layer = keras.layers.PReLU(shared_axes=shared or None, name=name)
+    slopes = np.broadcast_to(np.ravel(slope), (*[1] * len(shared), channels))
+    return x.like(_filled(layer, x.tensor, slopes))
+
+
 def _elu(name, attributes, x):
     alpha = attributes.get("alpha", 1.0)
     return x.like(keras.layers.ELU(alpha, name=name)(x.tensor))
@@ -163,6 +175,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "BatchNormalization": _batch_normalization,
     "Relu": _relu,
     "LeakyRelu": _leaky_relu,
+    "PRelu": _prelu,
     "Elu": _elu,
     "Gelu": _gelu,
     "Sigmoid": _activation("sigmoid"),

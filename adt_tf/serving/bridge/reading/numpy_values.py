@@ -137,6 +137,9 @@ def plain_constructors(budget: Budget) -> dict[str, Constructor]:
             raise ValueError("it makes a bytearray of a value without bytes")
         return bytearray(content)
 
+    def not_called(*_: Any) -> None:
+        raise ValueError("it calls a type of numbers or text")
+
     constructors = {
         "_codecs.encode": Constructor(encode),
         "collections.OrderedDict": Constructor(record),
@@ -160,5 +163,10 @@ def plain_constructors(budget: Budget) -> dict[str, Constructor]:
             f"{module}.complex": Constructor(complex),
             f"{module}.bytearray": Constructor(byte_array),
             f"{module}.dict": Constructor(record),
+        }
+        # A defaultdict names the type of its values.
+        constructors |= {
+            f"{module}.{name}": Constructor(not_called)
+            for name in ("int", "long", "float", "str", "unicode", "bool")
         }
     return constructors

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mmap
 import pickletools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from adt_tf.serving.bridge.reading.budget import Budget
@@ -97,14 +97,24 @@ def load(
     ValueError: it names builtins.print, which is not read: ...
     """
     machine = _Machine(constructors, persistent_load, budget)
-    source: Any = stream  # `genops` needs `read`, `readline` and `tell` only.
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(source)):
+    for count, (opcode, argument, _) in enumerate(_opcodes(stream)):
         if opcode.name == "STOP":
             return machine.pop()
         if count == _MAX_OPCODES:
             raise ValueError(f"its pickle has more than {count} opcodes")
         machine.run(opcode.name, argument)
     raise ValueError("its pickle has no end")
+
+
+def _opcodes(stream: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields the opcodes of a stream with `read`, `readline` and `tell`."""
+    try:
+        yield from pickletools.genops(stream)
+    except ValueError as error:
+        raise ValueError(
+            f"its pickle is damaged or incomplete ({error}): copy or download "
+            "the file again"
+        ) from error
 
 
 class _Machine:

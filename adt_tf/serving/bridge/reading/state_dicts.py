@@ -46,7 +46,11 @@ def read(
     """
     path = pathlib.Path(path)
     if not path.is_file():
-        raise ValueError(f"There is no file {path}.")
+        kind = "a directory, not a file" if path.is_dir() else "not there"
+        raise ValueError(
+            f"Cannot read {path}: it is {kind}. Pass the path of a file of "
+            "weights (.pt, .pth, .safetensors, .npz)."
+        )
     try:
         with _opened(path) as value:
             return {
@@ -63,6 +67,11 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
     with path.open("rb") as file:
         start = file.read(512)
     if start[:2] == b"PK":
+        if not zipfile.is_zipfile(path):
+            raise ValueError(
+                "it begins as a zip file but has no end: it is incomplete, so "
+                "copy or download it again"
+            )
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
         if any(name.endswith(".npy") for name in names):
@@ -70,22 +79,48 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
             return
         with torch_files.zip_form(path) as value:
             yield value
-    elif start.startswith(torch_files.LEGACY_MAGIC):
+    elif torch_files.is_legacy_form(start):
         with torch_files.legacy_form(path) as value:
             yield value
-    elif start[8:9] == b"{":
+    elif _is_safetensors(start):
         yield array_files.safetensors(path)
     elif start[:1] == b"\x80":
         yield _plain_pickle(path.read_bytes())
-    elif start[257:262] == b"ustar":
-        raise ValueError(
-            "it is in torch's tar form of 2016: load it with torch and save "
-            "it again"
-        )
     else:
-        raise ValueError(
-            "it is not a file of torch.save, safetensors, .npz or pickle"
+        raise ValueError(_other_form(start))
+
+
+def is_safetensors(path: str | pathlib.Path) -> bool:
+    """Returns whether a file is in the safetensors form.
+
+    Args:
+        path: The file.
+    """
+    with pathlib.Path(path).open("rb") as file:
+        return _is_safetensors(file.read(9))
+
+
+def _is_safetensors(start: bytes) -> bool:
+    return start[:2] != b"PK" and start[8:9] == b"{"
+
+
+def _other_form(start: bytes) -> str:
+    """Returns what a file of none of the forms seems to be."""
+    text = start.lstrip().lower()
+    if not start:
+        return "it is empty: copy or download it again"
+    if start[257:262] == b"ustar":
+        return (
+            "it is a tar archive: extract the file of weights, or, if torch "
+            "wrote it before 2017, load it with torch and save it again"
         )
+    if start[:2] == b"\x1f\x8b":
+        return "it is compressed by gzip: decompress it"
+    if text.startswith((b"<!doctype", b"<html")):
+        return "it is a web page: download the file itself"
+    if text.startswith(b"version https://git-lfs"):
+        return "it is a pointer of Git LFS: fetch the file with `git lfs pull`"
+    return "it is not a file of torch.save, safetensors, .npz or pickle"
 
 
 def _plain_pickle(content: bytes) -> Any:
@@ -112,6 +147,7 @@ def _state_dict(value: Any, entry: str | None) -> Mapping[str, Any]:
         for path, entries in state_dicts.items()
         if any(name.split(".")[-1] == "weight" for name in entries)
     } or state_dicts
+    names = _names(state_dicts)
     if entry is not None:
         state_dicts = {
             path: state_dict
@@ -123,13 +159,22 @@ def _state_dict(value: Any, entry: str | None) -> Mapping[str, Any]:
     if len(state_dicts) == 1:
         (state_dict,) = state_dicts.values()
         return state_dict
-    names = ", ".join(repr(".".join(path)) for path in state_dicts)
-    if state_dicts:
+    if len(state_dicts) > 1:
         raise ValueError(
-            f"it has several state dicts: pass one of {names} as `entry`"
+            "it has several state dicts: pass one of "
+            f"{_names(state_dicts)} as `entry` to "
+            "`adt_tf.load_classifier` or `adt_tf.transplant`"
         )
-    where = "" if entry is None else f" under {entry!r}"
-    raise ValueError(f"it has no state dict of named arrays{where}")
+    if names:
+        raise ValueError(
+            f"it has no state dict of named arrays under {entry!r}, but "
+            f"under {names}: pass one of these as `entry`"
+        )
+    raise ValueError("it has no state dict of named arrays")
+
+
+def _names(state_dicts: Mapping[tuple[str, ...], Any]) -> str:
+    return ", ".join(repr(".".join(path) or None) for path in state_dicts)
 
 
 def _all_state_dicts(

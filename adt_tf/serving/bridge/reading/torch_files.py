@@ -35,8 +35,17 @@ from adt_tf.serving.bridge.reading.torch_values import (
     tensor_constructors,
 )
 
-#: The first bytes of the legacy form: a pickle of its magic number.
-LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
+# The legacy form begins with a pickle of this number, in any protocol.
+_LEGACY_MAGIC = bytes.fromhex("8a0a6cfc9c46f9206aa850192e")
+
+
+def is_legacy_form(start: bytes) -> bool:
+    """Returns whether a file is in the legacy form.
+
+    Args:
+        start: The first bytes of the file.
+    """
+    return start[:1] == b"\x80" and _LEGACY_MAGIC in start[:32]
 
 
 @contextlib.contextmanager
@@ -92,8 +101,7 @@ def legacy_form(path: pathlib.Path) -> Iterator[Any]:
         # It stays open: arrays may point into it.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     budget = Budget(len(content))
-    content.seek(len(LEGACY_MAGIC))
-    for _ in ("version", "machine"):
+    for _ in ("magic number", "version", "machine"):
         _load(content, refuse_storage, budget)
     types: dict[str, str] = {}
     places: dict[str, tuple[int, int]] = {}
@@ -134,7 +142,10 @@ def _prefix(members: dict[str, zipfile.ZipInfo]) -> str:
         name for name in members if name.split("/", 1)[1:] == ["data.pkl"]
     ]
     if len(pickle_names) != 1:
-        raise ValueError("it is a zip file without torch's data.pkl")
+        raise ValueError(
+            "it is a zip file without torch's data.pkl: if the weights are "
+            "in a file inside it, extract that"
+        )
     prefix = pickle_names[0].split("/")[0]
     if any(name.startswith(f"{prefix}/code/") for name in members):
         raise ValueError(

@@ -112,6 +112,8 @@ def tensor_constructors(budget: Budget) -> dict[str, Constructor]:
             rebuild_parameter
         ),
         "torch.Size": Constructor(size),
+        # A device may be among the settings of a run.
+        "torch.device": Constructor(lambda *_: "device"),
     }
     for module in ("torch", "torch.cuda"):
         constructors |= {
