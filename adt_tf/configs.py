@@ -15,13 +15,16 @@ serialized.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import hashlib
 import importlib
 import inspect
 import json
+import os
+import sysconfig
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -34,6 +37,15 @@ _PLAIN = (type(None), bool, int, float, str)
 # Functions of these packages are described by name only; `provenance` records
 # the versions of the packages.
 _LIBRARIES = ("tensorflow", "keras", "numpy")
+# Folders of installed code, which is not a user's own.
+_INSTALLED = tuple(
+    os.path.join(sysconfig.get_path(name), "")
+    for name in ("stdlib", "purelib", "platlib")
+)
+# Types of global values that count as settings of a function that reads them.
+_SETTINGS = (*_PLAIN[1:], np.generic, np.ndarray, tuple)
+# Types of values without attributes that their text shows.
+_SHOWN = (bytes, complex, range, enum.Enum, os.PathLike)
 
 
 def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,6 +229,14 @@ def _described(part: Any, *, exact: bool) -> Any:
         return {"array": digest, "shape": list(array.shape)}
     if isinstance(part, types.FunctionType):
         return _code(part)
+    if isinstance(part, types.MethodType):
+        return [describe(part.__func__), describe(part.__self__)]
+    if hasattr(part, "__wrapped__"):  # such as the result of `tf.function`
+        return [_name(type(part)), describe(part.__wrapped__)]
+    if isinstance(part, set | frozenset):
+        return sorted(json.dumps(describe(item)) for item in part)
+    if isinstance(part, _SHOWN):
+        return [_name(type(part)), repr(part)]
     return _object(part)
 
 
@@ -232,41 +252,82 @@ def _is_known_to_keras(part: Any) -> bool:
 
 def _object(part: Any) -> dict[str, Any]:
     """Describes an object of another package by its attributes and code."""
+    methods = [
+        (name, function)
+        for kind in type(part).__mro__
+        if not _is_ours(kind)
+        for name, function in vars(kind).items()
+        if isinstance(function, types.FunctionType)
+    ]
+    # An argument may be kept under a private name, which else holds a cache.
+    arguments = {
+        f"_{argument}"
+        for name, function in methods
+        if name == "__init__"
+        for argument in inspect.signature(function).parameters
+    }
     attributes = {
         name: _described(value, exact=False)
         for name, value in getattr(part, "__dict__", {}).items()
-        if not name.startswith("_")
+        if not name.startswith("_") or name in arguments
     }
-    methods = [
-        _bytes(function.__code__)
-        for kind in type(part).__mro__
-        if not _is_ours(kind)
-        for function in vars(kind).values()
-        if isinstance(function, types.FunctionType)
-    ]
     return {
         "object": _name(type(part)),
         "attributes": attributes,
-        "code": hashlib.sha256(b"\0".join(methods)).hexdigest(),
+        "code": _digest(function for _, function in methods),
     }
 
 
 def _code(function: types.FunctionType) -> dict[str, Any]:
     """Describes a function by its name, its code and its bound values."""
-    if function.__module__.split(".")[0] in _LIBRARIES:
+    if str(function.__module__).split(".")[0] in _LIBRARIES:
         return {"function": _name(function)}
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     bound_values = [*cells, *(function.__defaults__ or ())]
     bound_values += (function.__kwdefaults__ or {}).values()
     return {
         "function": _name(function),
-        "code": hashlib.sha256(_bytes(function.__code__)).hexdigest(),
+        "code": _digest([function]),
         "holds": [
             _described(value, exact=False)
             for value in bound_values
             if value is not function
         ],
     }
+
+
+def _digest(functions: Iterable[types.FunctionType]) -> str:
+    """Returns a hash of the code of functions and of what it refers to.
+
+    These are the user's own functions that it calls by a global name, and the
+    plain values that it reads by one.
+    """
+    total, reached = hashlib.sha256(), list(functions)
+    for function in reached:  # grows while it is iterated
+        total.update(_bytes(function.__code__))
+        for name in sorted(set(_global_names(function.__code__))):
+            value = function.__globals__.get(name)
+            if isinstance(value, types.FunctionType):
+                if _is_users(value) and value not in reached:
+                    reached.append(value)
+            elif isinstance(value, _SETTINGS):
+                described = _described(value, exact=False)
+                total.update(json.dumps([name, described]).encode())
+    return total.hexdigest()
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Yields the names that code may look up, including inner functions."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    """Returns whether a function is neither adt_tf's nor of a library."""
+    is_installed = function.__code__.co_filename.startswith(_INSTALLED)
+    return not is_installed and not _is_ours(function)
 
 
 def _bytes(code: types.CodeType) -> bytes:
@@ -287,7 +348,7 @@ def _name(thing: Any) -> str:
 def _is_ours(thing: Any) -> bool:
     """Returns whether a class or function is defined in a module of adt_tf."""
     return (
-        thing.__module__.split(".")[0] == "adt_tf"
+        str(thing.__module__).split(".")[0] == "adt_tf"
         and "<" not in thing.__qualname__
     )
 

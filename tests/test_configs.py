@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from adt_tf import (
     attacks,
@@ -106,6 +107,82 @@ def test_a_function_of_a_user_is_known_by_its_code():
     assert configs.fingerprint(one) != configs.fingerprint(other)
     with pytest.raises(ValueError, match="Only parts of adt_tf"):
         configs.serialize(one)
+
+
+def written(source):
+    """Returns the function `mine` of a module with this text."""
+    module = {"__name__": "mine", "tf": tf}
+    exec(source, module)
+    return module["mine"]
+
+
+class Scorer:
+    """An object whose methods are objectives, with a private argument."""
+
+    def __init__(self, scale, label=None):
+        self._scale = scale
+        self.label = label
+        self._num_calls = 0
+
+    def __call__(self, logits, y):
+        return self._scale * logits[:, 0]
+
+    def first(self, logits, y):
+        return logits[:, 0]
+
+    def second(self, logits, y):
+        return logits[:, 1]
+
+
+HELPED = """
+def helper(z):
+    return {}
+def mine(logits, y):
+    return helper(logits)[:, 0]
+"""
+READING = """
+SCALE = {}
+def mine(logits, y):
+    return (lambda z: SCALE * z)(logits)[:, 0]
+"""
+ALONE = "def mine(logits, y):\n    return {}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: written(HELPED.format(("z", "-z")[i])),
+        lambda i: written(READING.format(i)),
+        lambda i: tf.function(written(ALONE.format(f"logits[:, {i}]"))),
+        lambda i: (Scorer(1).first, Scorer(1).second)[i],
+        lambda i: Scorer(1 + i),
+        lambda i: Scorer(1, label={i}),
+        lambda i: Scorer(1, label=bytes([i])),
+    ],
+    ids=[
+        "helper",
+        "global",
+        "tf.function",
+        "method",
+        "private argument",
+        "set",
+        "bytes",
+    ],
+)
+def test_what_a_users_objective_depends_on_counts(make):
+    one, same, other = (
+        configs.fingerprint(objectives.of_logits(make(i), name="mine"))
+        for i in (0, 0, 1)
+    )
+    assert one == same and one != other
+
+
+def test_functions_that_call_each_other_have_a_fingerprint():
+    mine = written(
+        "def other(z):\n    return mine(z, 0)\n"
+        "def mine(logits, y):\n    return other(logits)"
+    )
+    assert configs.fingerprint(mine) == configs.fingerprint(mine)
 
 
 def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
