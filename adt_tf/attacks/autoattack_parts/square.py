@@ -60,8 +60,11 @@ class Square(PointAttack):
     Differences from AutoAttack's code: that adds +-2 epsilon to x_adv and
     projects onto the ball, which is equivalent; it draws one square per
     proposal for the whole batch, never at the last row or column; it makes one
-    query more, since it does not count the start; and it counts equal logits as
-    a success, even if the prediction is still correct.
+    query more, since it does not count the start; it counts equal logits as a
+    success, even if the prediction is still correct; and it takes the numbers
+    of proposals at which p is halved as they are, so that its 5,000 proposals
+    end with p_init / 128. In proportion, as in the paper's code, they end with
+    p_init / 512.
 
     Args:
         threat_model: Ball and pixel box.
