@@ -64,6 +64,7 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
         part.made_by = (recording, dict(bound.arguments))
         return part
 
+    vars(recording)["is_recorded"] = True
     return recording
 
 
@@ -85,7 +86,9 @@ def serialize(part: Any) -> Any:
 def deserialize(data: Any) -> Any:
     """Returns the part that `serialize` described.
 
-    Only names of adt_tf are looked up; no other code is imported or run.
+    The data may come from an untrusted file. Only names of adt_tf are looked
+    up, and only what makes a part is called: the `from_config` of a class, or
+    a function that is `recorded`.
     """
     if isinstance(data, list):
         return [deserialize(item) for item in data]
@@ -93,12 +96,14 @@ def deserialize(data: Any) -> Any:
         return data
     if "class" in data:
         config = {k: deserialize(v) for k, v in data["config"].items()}
-        return _looked_up(data["class"]).from_config(config)
+        kind = _looked_up(data["class"], _makes_itself)
+        return kind.from_config(config)
     if "made_by" in data:
         arguments = {k: deserialize(v) for k, v in data["arguments"].items()}
-        return _looked_up(data["made_by"])(**arguments)
+        make = _looked_up(data["made_by"], _is_recorded)
+        return make(**arguments)
     if "function" in data:
-        return _looked_up(data["function"])
+        return _looked_up(data["function"], _is_function)
     if "keras" in data:
         return _from_keras(data["keras"])
     return {key: deserialize(value) for key, value in data.items()}
@@ -353,8 +358,25 @@ def _is_ours(thing: Any) -> bool:
     )
 
 
-def _looked_up(name: str) -> Any:
-    """Returns the class or function of adt_tf with a name."""
+def _makes_itself(thing: Any) -> bool:
+    return isinstance(thing, type) and hasattr(thing, "from_config")
+
+
+def _is_recorded(thing: Any) -> bool:
+    return _is_function(thing) and vars(thing).get("is_recorded", False)
+
+
+def _is_function(thing: Any) -> bool:
+    return isinstance(thing, types.FunctionType)
+
+
+def _looked_up(name: str, is_allowed: Callable[[Any], bool]) -> Any:
+    """Returns the class or function of adt_tf with a name.
+
+    Args:
+        name: Name of the form "module:name".
+        is_allowed: Function that returns whether the data may use it so.
+    """
     module, _, path = str(name).partition(":")
     if module.split(".")[0] != "adt_tf" or not path.isidentifier():
         raise ValueError(
@@ -364,9 +386,15 @@ def _looked_up(name: str) -> Any:
             "again."
         )
     try:
-        return getattr(importlib.import_module(module), path)
+        thing = getattr(importlib.import_module(module), path)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"This version of adt_tf has no {name!r}: the configuration was "
             "written by another version."
         ) from error
+    if not is_allowed(thing):
+        raise ValueError(
+            "A configuration may name only what makes a part of a trainer. "
+            f"Received: {name!r:.80}"
+        )
+    return thing

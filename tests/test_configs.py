@@ -1,11 +1,14 @@
 """The identity of a part is its configuration, not its `repr`."""
 
 import json
+import zipfile
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import adt_tf
 from adt_tf import (
     attacks,
     configs,
@@ -206,9 +209,38 @@ def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
         {"class": "subprocess:Popen", "config": {}},
         {"made_by": "builtins:eval", "arguments": {}},
         {"function": "adt_tf.files:os.system"},
+        {"function": "adt_tf.files:os"},
+        {"class": "adt_tf.files:write_text", "config": {}},
+        {"made_by": "adt_tf.files:remove_tree", "arguments": {}},
         {"function": "adt_tf.losses:nothing"},
     ],
 )
 def test_nothing_else_is_looked_up(data):
     with pytest.raises(ValueError, match="adt_tf"):
         configs.deserialize(data)
+
+
+def test_a_trainers_file_calls_no_other_function(tmp_path):
+    precious, path = tmp_path / "precious", tmp_path / "trainer.keras"
+    precious.write_text("mine")
+    trainer = adt_tf.AdversarialTrainer(make_convolutional(), attacks.pgd(0.1))
+    trainer.compile("sgd")
+    trainer.save(tmp_path / "good.keras")
+    with (
+        zipfile.ZipFile(tmp_path / "good.keras") as good,
+        zipfile.ZipFile(path, "w") as spoiled,
+    ):
+        for name in good.namelist():
+            content = good.read(name)
+            if name == "config.json":
+                values = json.loads(content)
+                values["config"]["attack"] = {
+                    "made_by": "adt_tf.files:write_text",
+                    "arguments": {"path": str(precious), "text": "theirs"},
+                }
+                content = json.dumps(values).encode()
+            spoiled.writestr(name, content)
+    for load in (adt_tf.load_classifier, keras.saving.load_model):
+        with pytest.raises(ValueError, match="only what makes a part"):
+            load(path)
+    assert precious.read_text() == "mine"
