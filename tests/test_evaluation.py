@@ -455,3 +455,34 @@ def test_a_softmax_in_bfloat16_is_refused(images):
             [],
             verbose=False,
         )
+
+
+@pytest.mark.parametrize("role", ["classifier", "source"])
+def test_an_object_may_exchange_its_model(role, images):
+    class Holder:
+        def __call__(self, x, training=False):
+            return self.model(x, training=training)
+
+    holder, (x, _) = Holder(), images
+    attack, target = attacks.pgd(0.1, num_steps=3), holder
+    if role == "source":
+        target = make_convolutional(3)
+        attack = attacks.Transfer(holder, attack)
+    for seed in (0, 1):
+        holder.model = make_convolutional(seed)
+        direct = attack
+        if role == "source":
+            direct = attacks.Transfer(
+                holder.model, attacks.pgd(0.1, num_steps=3)
+            )
+        classifier = holder.model if role == "classifier" else target
+        y = predicted(classifier, x)
+        one, other = (
+            adt_tf.evaluate(*each, verbose=False, keep_examples=True)
+            for each in (
+                (target, (x, y), [attack]),
+                (classifier, (x, y), [direct]),
+            )
+        )
+        np.testing.assert_array_equal(one.examples, other.examples)
+        assert one.accuracy == other.accuracy
