@@ -15,13 +15,16 @@ serialized.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import hashlib
 import importlib
 import inspect
 import json
+import os
+import sysconfig
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -34,6 +37,15 @@ _PLAIN = (type(None), bool, int, float, str)
 # Functions of these packages are described by name only; `provenance` records
 # the versions of the packages.
 _LIBRARIES = ("tensorflow", "keras", "numpy")
+# Folders of installed code, which is not a user's own.
+_INSTALLED = tuple(
+    os.path.join(sysconfig.get_path(name), "")
+    for name in ("stdlib", "purelib", "platlib")
+)
+# Types of global values that count as settings of a function that reads them.
+_SETTINGS = (*_PLAIN[1:], np.generic, np.ndarray, tuple)
+# Types of values without attributes that their text shows.
+_SHOWN = (bytes, complex, range, enum.Enum, os.PathLike)
 
 
 def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,6 +64,7 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
         part.made_by = (recording, dict(bound.arguments))
         return part
 
+    vars(recording)["is_recorded"] = True
     return recording
 
 
@@ -73,7 +86,9 @@ def serialize(part: Any) -> Any:
 def deserialize(data: Any) -> Any:
     """Returns the part that `serialize` described.
 
-    Only names of adt_tf are looked up; no other code is imported or run.
+    The data may come from an untrusted file. Only names of adt_tf are looked
+    up, and only what makes a part is called: the `from_config` of a class, or
+    a function that is `recorded`.
     """
     if isinstance(data, list):
         return [deserialize(item) for item in data]
@@ -81,12 +96,14 @@ def deserialize(data: Any) -> Any:
         return data
     if "class" in data:
         config = {k: deserialize(v) for k, v in data["config"].items()}
-        return _looked_up(data["class"]).from_config(config)
+        kind = _looked_up(data["class"], _makes_itself)
+        return kind.from_config(config)
     if "made_by" in data:
         arguments = {k: deserialize(v) for k, v in data["arguments"].items()}
-        return _looked_up(data["made_by"])(**arguments)
+        make = _looked_up(data["made_by"], _is_recorded)
+        return make(**arguments)
     if "function" in data:
-        return _looked_up(data["function"])
+        return _looked_up(data["function"], _is_function)
     if "keras" in data:
         return _from_keras(data["keras"])
     return {key: deserialize(value) for key, value in data.items()}
@@ -217,6 +234,14 @@ def _described(part: Any, *, exact: bool) -> Any:
         return {"array": digest, "shape": list(array.shape)}
     if isinstance(part, types.FunctionType):
         return _code(part)
+    if isinstance(part, types.MethodType):
+        return [describe(part.__func__), describe(part.__self__)]
+    if hasattr(part, "__wrapped__"):  # such as the result of `tf.function`
+        return [_name(type(part)), describe(part.__wrapped__)]
+    if isinstance(part, set | frozenset):
+        return sorted(json.dumps(describe(item)) for item in part)
+    if isinstance(part, _SHOWN):
+        return [_name(type(part)), repr(part)]
     return _object(part)
 
 
@@ -232,41 +257,82 @@ def _is_known_to_keras(part: Any) -> bool:
 
 def _object(part: Any) -> dict[str, Any]:
     """Describes an object of another package by its attributes and code."""
+    methods = [
+        (name, function)
+        for kind in type(part).__mro__
+        if not _is_ours(kind)
+        for name, function in vars(kind).items()
+        if isinstance(function, types.FunctionType)
+    ]
+    # An argument may be kept under a private name, which else holds a cache.
+    arguments = {
+        f"_{argument}"
+        for name, function in methods
+        if name == "__init__"
+        for argument in inspect.signature(function).parameters
+    }
     attributes = {
         name: _described(value, exact=False)
         for name, value in getattr(part, "__dict__", {}).items()
-        if not name.startswith("_")
+        if not name.startswith("_") or name in arguments
     }
-    methods = [
-        _bytes(function.__code__)
-        for kind in type(part).__mro__
-        if not _is_ours(kind)
-        for function in vars(kind).values()
-        if isinstance(function, types.FunctionType)
-    ]
     return {
         "object": _name(type(part)),
         "attributes": attributes,
-        "code": hashlib.sha256(b"\0".join(methods)).hexdigest(),
+        "code": _digest(function for _, function in methods),
     }
 
 
 def _code(function: types.FunctionType) -> dict[str, Any]:
     """Describes a function by its name, its code and its bound values."""
-    if function.__module__.split(".")[0] in _LIBRARIES:
+    if str(function.__module__).split(".")[0] in _LIBRARIES:
         return {"function": _name(function)}
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     bound_values = [*cells, *(function.__defaults__ or ())]
     bound_values += (function.__kwdefaults__ or {}).values()
     return {
         "function": _name(function),
-        "code": hashlib.sha256(_bytes(function.__code__)).hexdigest(),
+        "code": _digest([function]),
         "holds": [
             _described(value, exact=False)
             for value in bound_values
             if value is not function
         ],
     }
+
+
+def _digest(functions: Iterable[types.FunctionType]) -> str:
+    """Returns a hash of the code of functions and of what it refers to.
+
+    These are the user's own functions that it calls by a global name, and the
+    plain values that it reads by one.
+    """
+    total, reached = hashlib.sha256(), list(functions)
+    for function in reached:  # grows while it is iterated
+        total.update(_bytes(function.__code__))
+        for name in sorted(set(_global_names(function.__code__))):
+            value = function.__globals__.get(name)
+            if isinstance(value, types.FunctionType):
+                if _is_users(value) and value not in reached:
+                    reached.append(value)
+            elif isinstance(value, _SETTINGS):
+                described = _described(value, exact=False)
+                total.update(json.dumps([name, described]).encode())
+    return total.hexdigest()
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Yields the names that code may look up, including inner functions."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    """Returns whether a function is neither adt_tf's nor of a library."""
+    is_installed = function.__code__.co_filename.startswith(_INSTALLED)
+    return not is_installed and not _is_ours(function)
 
 
 def _bytes(code: types.CodeType) -> bytes:
@@ -287,13 +353,30 @@ def _name(thing: Any) -> str:
 def _is_ours(thing: Any) -> bool:
     """Returns whether a class or function is defined in a module of adt_tf."""
     return (
-        thing.__module__.split(".")[0] == "adt_tf"
+        str(thing.__module__).split(".")[0] == "adt_tf"
         and "<" not in thing.__qualname__
     )
 
 
-def _looked_up(name: str) -> Any:
-    """Returns the class or function of adt_tf with a name."""
+def _makes_itself(thing: Any) -> bool:
+    return isinstance(thing, type) and hasattr(thing, "from_config")
+
+
+def _is_recorded(thing: Any) -> bool:
+    return _is_function(thing) and vars(thing).get("is_recorded", False)
+
+
+def _is_function(thing: Any) -> bool:
+    return isinstance(thing, types.FunctionType)
+
+
+def _looked_up(name: str, is_allowed: Callable[[Any], bool]) -> Any:
+    """Returns the class or function of adt_tf with a name.
+
+    Args:
+        name: Name of the form "module:name".
+        is_allowed: Function that returns whether the data may use it so.
+    """
     module, _, path = str(name).partition(":")
     if module.split(".")[0] != "adt_tf" or not path.isidentifier():
         raise ValueError(
@@ -303,9 +386,15 @@ def _looked_up(name: str) -> Any:
             "again."
         )
     try:
-        return getattr(importlib.import_module(module), path)
+        thing = getattr(importlib.import_module(module), path)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"This version of adt_tf has no {name!r}: the configuration was "
             "written by another version."
         ) from error
+    if not is_allowed(thing):
+        raise ValueError(
+            "A configuration may name only what makes a part of a trainer. "
+            f"Received: {name!r:.80}"
+        )
+    return thing

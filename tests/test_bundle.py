@@ -4,13 +4,14 @@ import io
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
 import adt_tf
-from adt_tf import data, evaluation
+from adt_tf import checks, data, evaluation
 from adt_tf.linting import Finding
 from adt_tf.runs import export_job
 from adt_tf.serving import bundle, cards, facts, loading, warmup
@@ -216,3 +217,24 @@ def test_names_reach_the_served_model(exported):
     answer = serve(images=tf.constant([buffer.getvalue()]))
     label = int(answer["label"][0])
     assert answer["class_name"].numpy()[0].decode() == NAMES[label]
+
+
+@pytest.mark.parametrize("kind", ["one logit", "several outputs"])
+def test_any_form_of_logits_is_exported(kind, test_data, tmp_path):
+    images = keras.Input((4, 4, 1))
+    flat = keras.layers.Flatten()(images)
+    if kind == "one logit":
+        outputs, labels = keras.layers.Dense(1)(flat), test_data.labels % 2
+        examples = data.ImageData(test_data.images, labels, 2, "two")
+    else:
+        outputs = {"flat": flat, "logits": keras.layers.Dense(3)(flat)}
+        examples = test_data
+    classifier = keras.Model(images, outputs)
+    version = export_job.export(classifier, examples, tmp_path / "new")
+    serve = tf.saved_model.load(str(version)).signatures["serving_default"]
+    x = examples.images.astype("float32")
+    np.testing.assert_allclose(
+        serve(images=tf.constant(x))["logits"],
+        checks.as_logits(classifier(x), classifier),
+        atol=1e-5,
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adt_tf
-from adt_tf import attacks, configs, data, methods
+from adt_tf import attacks, checks, configs, data, methods
 from adt_tf.callbacks import (
     CatastrophicOverfitting,
     EpsilonWarmup,
@@ -160,6 +160,8 @@ def test_keeps_the_most_robust_epoch_of_a_real_training(dilemma, tmp_path):
         "attack": repr(ATTACK),
         "fingerprint": configs.fingerprint(ATTACK),
         "num_examples": 100,
+        "seed": 0,
+        "examples_sha256": checks.digest(*checkpoint.data),
         "replaces": None,
     }
     assert set(files(path.parent)) == {"best.json", "best.keras"}
@@ -311,6 +313,34 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
     with pytest.raises(ValueError, match="does not state its robust accuracy"):
         play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
     assert path.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("changed", ["labels", "seed"])
+def test_other_examples_or_noise_cannot_be_compared(
+    changed, trainer, dilemma, tmp_path
+):
+    path = tmp_path / "best.keras"
+    play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
+    (x, y), seed = dilemma, 0
+    if changed == "labels":
+        y = 1 - y
+    else:
+        seed = 1
+    other = RobustCheckpoint((x, y), ATTACK, path, seed=seed)
+    with pytest.raises(ValueError, match="cannot be compared"):
+        play(trainer, other, [(ROBUST, 0.9)])
+
+
+def test_a_record_without_its_examples_goes_on(trainer, dilemma, tmp_path):
+    path = tmp_path / "best.keras"
+    play(trainer, RobustCheckpoint(dilemma, ATTACK, path), [(ROBUST, 0.9)])
+    record = json.loads(path.with_suffix(".json").read_text())
+    for name in ("seed", "examples_sha256"):
+        del record[name]
+    path.with_suffix(".json").write_text(json.dumps(record))
+    resumed = RobustCheckpoint(dilemma, ATTACK, path)
+    play(trainer, resumed, [(FRAGILE, 1.0)])
+    assert resumed.best["epoch"] == 1
 
 
 def test_another_attack_cannot_be_compared(trainer, dilemma, tmp_path):

@@ -1,10 +1,14 @@
 """The identity of a part is its configuration, not its `repr`."""
 
 import json
+import zipfile
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import adt_tf
 from adt_tf import (
     attacks,
     configs,
@@ -108,6 +112,82 @@ def test_a_function_of_a_user_is_known_by_its_code():
         configs.serialize(one)
 
 
+def written(source):
+    """Returns the function `mine` of a module with this text."""
+    module = {"__name__": "mine", "tf": tf}
+    exec(source, module)
+    return module["mine"]
+
+
+class Scorer:
+    """An object whose methods are objectives, with a private argument."""
+
+    def __init__(self, scale, label=None):
+        self._scale = scale
+        self.label = label
+        self._num_calls = 0
+
+    def __call__(self, logits, y):
+        return self._scale * logits[:, 0]
+
+    def first(self, logits, y):
+        return logits[:, 0]
+
+    def second(self, logits, y):
+        return logits[:, 1]
+
+
+HELPED = """
+def helper(z):
+    return {}
+def mine(logits, y):
+    return helper(logits)[:, 0]
+"""
+READING = """
+SCALE = {}
+def mine(logits, y):
+    return (lambda z: SCALE * z)(logits)[:, 0]
+"""
+ALONE = "def mine(logits, y):\n    return {}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: written(HELPED.format(("z", "-z")[i])),
+        lambda i: written(READING.format(i)),
+        lambda i: tf.function(written(ALONE.format(f"logits[:, {i}]"))),
+        lambda i: (Scorer(1).first, Scorer(1).second)[i],
+        lambda i: Scorer(1 + i),
+        lambda i: Scorer(1, label={i}),
+        lambda i: Scorer(1, label=bytes([i])),
+    ],
+    ids=[
+        "helper",
+        "global",
+        "tf.function",
+        "method",
+        "private argument",
+        "set",
+        "bytes",
+    ],
+)
+def test_what_a_users_objective_depends_on_counts(make):
+    one, same, other = (
+        configs.fingerprint(objectives.of_logits(make(i), name="mine"))
+        for i in (0, 0, 1)
+    )
+    assert one == same and one != other
+
+
+def test_functions_that_call_each_other_have_a_fingerprint():
+    mine = written(
+        "def other(z):\n    return mine(z, 0)\n"
+        "def mine(logits, y):\n    return other(logits)"
+    )
+    assert configs.fingerprint(mine) == configs.fingerprint(mine)
+
+
 def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
     classifier = make_convolutional()
 
@@ -129,9 +209,38 @@ def test_an_edited_objective_resumes_no_verdicts(images, tmp_path):
         {"class": "subprocess:Popen", "config": {}},
         {"made_by": "builtins:eval", "arguments": {}},
         {"function": "adt_tf.files:os.system"},
+        {"function": "adt_tf.files:os"},
+        {"class": "adt_tf.files:write_text", "config": {}},
+        {"made_by": "adt_tf.files:remove_tree", "arguments": {}},
         {"function": "adt_tf.losses:nothing"},
     ],
 )
 def test_nothing_else_is_looked_up(data):
     with pytest.raises(ValueError, match="adt_tf"):
         configs.deserialize(data)
+
+
+def test_a_trainers_file_calls_no_other_function(tmp_path):
+    precious, path = tmp_path / "precious", tmp_path / "trainer.keras"
+    precious.write_text("mine")
+    trainer = adt_tf.AdversarialTrainer(make_convolutional(), attacks.pgd(0.1))
+    trainer.compile("sgd")
+    trainer.save(tmp_path / "good.keras")
+    with (
+        zipfile.ZipFile(tmp_path / "good.keras") as good,
+        zipfile.ZipFile(path, "w") as spoiled,
+    ):
+        for name in good.namelist():
+            content = good.read(name)
+            if name == "config.json":
+                values = json.loads(content)
+                values["config"]["attack"] = {
+                    "made_by": "adt_tf.files:write_text",
+                    "arguments": {"path": str(precious), "text": "theirs"},
+                }
+                content = json.dumps(values).encode()
+            spoiled.writestr(name, content)
+    for load in (adt_tf.load_classifier, keras.saving.load_model):
+        with pytest.raises(ValueError, match="only what makes a part"):
+            load(path)
+    assert precious.read_text() == "mine"

@@ -64,6 +64,14 @@ def test_any_model_and_protocol(case, tmp_path):
     assert not list(output.parent.glob("*unfinished*"))
 
 
+def test_no_attack_is_refused(case, tmp_path):
+    output = tmp_path / "result.json"
+    flags = [*arguments(case, "--attacks="), f"--output={output}"]
+    done = run("evaluate", *flags, check=False)
+    assert done.returncode and "--attacks must name an attack" in done.stderr
+    assert not output.exists()
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_protocols_take_saved_models(version, case, tmp_path):
     model = tmp_path / f"v{version}"

@@ -423,3 +423,66 @@ def test_report_is_json(classifier, labelled):
     assert again["A_rob"] == report.robust_accuracy
     assert "epsilon=0.1" in again["attacks"]["FGSM"]
     assert evaluation.NATURAL in again["accuracy"]
+
+
+@pytest.mark.parametrize("row", [[0.4, 0.6], [1.0]], ids=["two", "one"])
+def test_logits_of_one_image_may_add_up_to_one(row, images):
+    x, _ = images
+
+    def classifier(x, training=False):
+        return tf.constant([row]) + 0 * tf.reduce_sum(x, [1, 2, 3])[:, None]
+
+    report = adt_tf.evaluate(classifier, (x[:1], [1]), [], verbose=False)
+    assert report.accuracy["natural"] == 1.0
+    softmax = np.tile([[0.4, 0.6]], [len(x), 1])
+    with pytest.raises(ValueError, match="look like softmax"):
+        adt_tf.evaluate(
+            lambda x, training: tf.constant(softmax[: x.shape[0]]),
+            (x, np.ones(len(x), int)),
+            [],
+            verbose=False,
+        )
+
+
+def test_a_softmax_in_bfloat16_is_refused(images):
+    x, y = images
+    z = tf.random.stateless_normal([len(x), 10], [0, 0], dtype=tf.float32)
+    p = tf.nn.softmax(tf.cast(3 * z, tf.bfloat16))
+    with pytest.raises(ValueError, match="look like softmax"):
+        adt_tf.evaluate(
+            lambda images, training: p[: images.shape[0]],
+            (x, y),
+            [],
+            verbose=False,
+        )
+
+
+@pytest.mark.parametrize("role", ["classifier", "source"])
+def test_an_object_may_exchange_its_model(role, images):
+    class Holder:
+        def __call__(self, x, training=False):
+            return self.model(x, training=training)
+
+    holder, (x, _) = Holder(), images
+    attack, target = attacks.pgd(0.1, num_steps=3), holder
+    if role == "source":
+        target = make_convolutional(3)
+        attack = attacks.Transfer(holder, attack)
+    for seed in (0, 1):
+        holder.model = make_convolutional(seed)
+        direct = attack
+        if role == "source":
+            direct = attacks.Transfer(
+                holder.model, attacks.pgd(0.1, num_steps=3)
+            )
+        classifier = holder.model if role == "classifier" else target
+        y = predicted(classifier, x)
+        one, other = (
+            adt_tf.evaluate(*each, verbose=False, keep_examples=True)
+            for each in (
+                (target, (x, y), [attack]),
+                (classifier, (x, y), [direct]),
+            )
+        )
+        np.testing.assert_array_equal(one.examples, other.examples)
+        assert one.accuracy == other.accuracy

@@ -8,6 +8,7 @@ import tensorflow as tf
 from PIL import Image
 
 from adt_tf import data
+from adt_tf.data import decoding
 from tests.support import in_process
 
 
@@ -59,6 +60,19 @@ def test_one_folder_is_divided(tmp_path):
     }
 
 
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_few_examples_are_of_all_classes(split, tmp_path):
+    for seed, name in enumerate(("a", "b", "c")):
+        write_images(tmp_path / "all" / name, 30, seed=seed)
+    few = data.load(
+        f"{tmp_path}/all",
+        split=split,
+        num_examples=6,
+        validation_examples=12,
+    )
+    assert np.bincount(few.labels).tolist() == [2, 2, 2]
+
+
 def test_images_of_any_size_and_kind(tmp_path):
     folder = tmp_path / "mixed"
     for name in ("a", "b"):
@@ -86,6 +100,27 @@ def test_images_of_any_size_and_kind(tmp_path):
     assert len(ramps) == 5
     for image in ramps:
         np.testing.assert_allclose(image[0, 1:-1, 0], expected[1:-1], atol=6)
+
+
+@pytest.mark.parametrize("mode, dtype", [("I;16", "<u2"), ("I;16B", ">u2")])
+def test_16_bits_in_either_order(mode, dtype, tmp_path):
+    ramp = np.arange(0, 256, 4, dtype=np.uint8).reshape(8, 8)
+    deep = (ramp.astype(np.uint16) * 257).astype(dtype)
+    path = tmp_path / "deep.tif"
+    Image.frombytes(mode, (8, 8), deep.tobytes()).save(path)
+    assert decoding.header(path, name="deep") == ((8, 8), True)
+    for channels in (1, 3):
+        image = decoding.decode(path, (8, 8, channels), name="deep")
+        np.testing.assert_array_equal(image[..., 0], ramp)
+
+
+def test_float_pixels_are_refused(tmp_path):
+    for name in ("a", "b"):
+        write_images(tmp_path / "floats" / name, 5, mode="L")
+    pixels = np.linspace(0, 1, 30, dtype=np.float32).reshape(6, 5)
+    Image.fromarray(pixels).save(tmp_path / "floats" / "b" / "x.tif")
+    with pytest.raises(ValueError, match="x.tif cannot .* pixels are floats"):
+        data.load(f"{tmp_path}/floats")
 
 
 def test_grey_images_have_one_channel(tmp_path):

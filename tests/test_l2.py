@@ -129,6 +129,21 @@ def test_random_starts_have_a_length_that_is_uniform():
     assert np.abs(np.mean(start - x, axis=0)).max() < 0.01
 
 
+def test_uniform_noise_fills_the_ball():
+    x = np.full([500, 3, 2, 1], 0.5, "float32")
+    x += np.linspace(0, 1e-3, 500, dtype="float32")[:, None, None, None]
+    noise = attacks.uniform(L2(0.2)).sample(
+        tf.constant(x), (), num_samples=4, seed=seeds.make(1)
+    )
+    delta = (noise.x_adv.numpy() - x[:, None]).reshape(2000, 6)
+    radius = np.linalg.norm(delta, axis=-1) / 0.2
+    # The volume within a radius grows with its sixth power.
+    for share in (0.25, 0.5, 0.75):
+        inside = np.mean(radius <= share ** (1 / 6))
+        assert inside == pytest.approx(share, abs=0.04)
+    assert np.abs(np.mean(delta, axis=0)).max() < 0.01
+
+
 @pytest.mark.parametrize("number", range(6))
 def test_step_to_plane_is_the_shortest_in_the_box(number):
     generator = np.random.default_rng(number)

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -366,3 +368,24 @@ def test_weights_need_values_of_samples(linear, batch):
 
     with pytest.raises(ValueError, match="a value for each sample"):
         losses.weighted(mine, 1.0)(linear, x, x_adv, y, training=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["sparse_categorical_crossentropy", "binary_crossentropy"]
+)
+def test_functions_of_keras_must_take_logits(name):
+    loss = getattr(keras.losses, name)
+    with pytest.raises(ValueError, match=rf"{name}\(from_logits=False\)"):
+        losses.get(loss)
+
+
+def test_functions_of_keras_take_logits(linear, batch):
+    (x, x_adv, y), *_ = batch
+    loss = functools.partial(
+        keras.losses.sparse_categorical_crossentropy, from_logits=True
+    )
+    np.testing.assert_allclose(
+        losses.get(loss)(linear, x, x_adv, y, training=False).value,
+        losses.cross_entropy(linear, x, x_adv, y, training=False).value,
+        rtol=1e-5,
+    )

@@ -68,3 +68,24 @@ def test_probabilities_are_attacked_through_their_logarithms(case, tmp_path):
         for m in (classifier, loaded)
     ]
     assert reports[0].accuracy == reports[1].accuracy
+
+
+def test_one_probability_stands_for_two(case, tmp_path):
+    *_, x, _ = case
+    ends = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
+    p = ends(x).numpy()[:, 0]
+    y = (p > 0.5).astype(int)
+    y[0] = 1 - y[0]
+    ends.save(tmp_path / "one.keras")
+    loaded = loading.load(tmp_path / "one.keras", probabilities=True)
+    np.testing.assert_allclose(
+        tf.nn.softmax(loaded(tf.constant(x)))[:, 1], p, atol=1e-6
+    )
+    report = adt_tf.evaluate(loaded, (x, y), [], verbose=False)
+    assert report.accuracy["natural"] == 0.95

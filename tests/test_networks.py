@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from adt_tf import networks
+from adt_tf import checks, networks
 from adt_tf.networks.layers import batch_normalization
 from adt_tf.networks.preactivation import Stage, preactivation_network
 
@@ -560,6 +560,28 @@ def test_named_features_of_the_other_classifiers(name):
     assert len(extractor.output_shape) == 4
     assert (
         extractor.output_shape == classifier.get_layer("features").output.shape
+    )
+
+
+def several_outputs():
+    """A model without layers of these names; Keras sorts its outputs by key."""
+    images = keras.Input((8, 8, 1))
+    pooled = keras.layers.GlobalAveragePooling2D()(
+        keras.layers.Conv2D(4, 3)(images)
+    )
+    embedding = keras.layers.Dense(6)(pooled)
+    logits = keras.layers.Dense(3)(embedding)
+    outputs = {"logits": logits, "embedding": embedding}
+    return keras.Model(images, outputs)
+
+
+def test_the_output_of_a_key_is_found():
+    classifier = several_outputs()
+    assert checks.num_classes(classifier) == 3
+    extractor = networks.feature_extractor(classifier, with_outputs=True)
+    (images,) = random_inputs(classifier, 2)
+    np.testing.assert_allclose(
+        extractor(images)[1], classifier(images)["logits"], rtol=1e-6
     )
 
 

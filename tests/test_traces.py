@@ -48,7 +48,7 @@ def test_parts_and_sizes_share_traces(protocol):
     counts = {
         (attack.name, task): function.experimental_get_tracing_count()
         for attack in chosen
-        for (task, _), function in attack._compiled[classifier].items()
+        for (task, _), function in attack._compiled[classifier][1].items()
     }
     print(f"\n{protocol}: {sum(counts.values())} traces", counts)
     # Batches of 64 and 16 rows.

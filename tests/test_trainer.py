@@ -307,3 +307,37 @@ def test_compile_refuses_a_loss():
     trainer = adt_tf.AdversarialTrainer(functional(), attacks.pgd(EPSILON))
     with pytest.raises(ValueError, match="does not belong in `compile`"):
         trainer.compile("sgd", loss="mse")
+
+
+def test_a_frozen_classifier_is_refused(images):
+    classifier = functional()
+    classifier.trainable = False
+    with pytest.raises(ValueError, match="all are frozen"):
+        make_trainer(classifier).fit(*images, verbose=0)
+
+
+def test_dropout_goes_on_after_a_checkpoint(images, tmp_path):
+    x, y = images
+
+    def make():
+        dropout = keras.Sequential(
+            [
+                keras.Input((8, 8, 1)),
+                keras.layers.Dropout(0.5, seed=3),
+                keras.layers.Flatten(),
+                keras.layers.Dense(
+                    10, kernel_initializer=keras.initializers.GlorotUniform(1)
+                ),
+            ]
+        )
+        return make_trainer(dropout, methods.at_pgd(EPSILON, num_steps=1))
+
+    def losses_of(trainer):
+        history = trainer.fit(x, y, epochs=2, shuffle=False, verbose=0)
+        return history.history["loss"]
+
+    first, resumed = make(), make()
+    losses_of(first)
+    path = first.checkpoint().write(str(tmp_path / "state"))
+    resumed.checkpoint().read(path).assert_consumed()
+    assert losses_of(resumed) == losses_of(first)

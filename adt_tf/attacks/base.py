@@ -39,7 +39,7 @@ from adt_tf.attacks.results import (
     Progress,
     judged,
 )
-from adt_tf.attacks.tracing import traced, use_xla
+from adt_tf.attacks.tracing import traced, use_xla, version
 from adt_tf.threat_models import ThreatModel
 
 _Attack = TypeVar("_Attack", bound="Attack")
@@ -287,9 +287,13 @@ class Attack(configs.Configured):
         """Returns the compiled function of a task, see `tracing.traced`.
 
         A task is traced once for each classifier; its function is dropped when
-        the classifier is deleted.
+        the classifier is deleted, and when it or another model is renewed.
         """
-        functions = self._compiled.setdefault(classifier, {})
+        now = [version(model) for model in (classifier, *self.models)]
+        traced_at, functions = self._compiled.get(classifier, (now, {}))
+        if traced_at != now:
+            functions = {}
+        self._compiled[classifier] = now, functions
         key = (task, jit_compile)
         if key not in functions:
             functions[key] = traced(self, classifier, task, jit_compile)

@@ -41,7 +41,7 @@ class Noise(Attack):
         del solution
         num_samples, seed, _ = draw
         draws = tf.map_fn(
-            lambda i: self.threat_model.random_start(x, seeds.fold(seed, i)),
+            lambda i: self.threat_model.random_point(x, seeds.fold(seed, i)),
             tf.range(num_samples),
             fn_output_signature=tf.float32,
         )

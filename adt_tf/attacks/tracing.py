@@ -21,6 +21,24 @@ if TYPE_CHECKING:
     from adt_tf.attacks.base import Attack
 
 
+# Number of renewals of each classifier.
+_RENEWALS: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+def renew(classifier: Any) -> None:
+    """Lets functions of a classifier be traced again at their next use.
+
+    A trace reads weights anew, but holds the attributes of a Python object as
+    they were, such as a model that the object calls.
+    """
+    _RENEWALS[classifier] = version(classifier) + 1
+
+
+def version(classifier: Any) -> int:
+    """Returns how often a classifier was renewed."""
+    return _RENEWALS.get(classifier, 0)
+
+
 def use_xla(jit_compile: bool | str) -> bool:
     """Resolves "auto": XLA on accelerators; on a CPU oneDNN is faster."""
     if jit_compile == "auto":

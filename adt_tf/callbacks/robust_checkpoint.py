@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adt_tf import configs, files
+from adt_tf import checks, configs, files
 from adt_tf.attacks import Attack
 from adt_tf.callbacks.measuring import Measuring
 from adt_tf.checks import arguments
@@ -26,6 +26,9 @@ _BEST = {
     "fingerprint": str,
     "num_examples": int,
     "sha256": str,
+    # Earlier files have neither.
+    "seed": Maybe(int),
+    "examples_sha256": Maybe(str),
 }
 _SCHEMA = {**_BEST, "replaces": Maybe(_BEST)}
 
@@ -115,6 +118,8 @@ class RobustCheckpoint(Measuring):
             "attack": repr(self.attack),
             "fingerprint": configs.fingerprint(self.attack),
             "num_examples": len(self.data[0]),
+            "seed": self.seed,
+            "examples_sha256": checks.digest(*self.data),
         }
 
     def _read(self) -> dict[str, Any] | None:
@@ -137,12 +142,13 @@ class RobustCheckpoint(Measuring):
                 f"its robust accuracy{reason}. Nothing was changed. Move the "
                 "file away, or choose another path."
             )
-        measured_on = {name: best[name] for name in self._measured_on()}
-        if measured_on != self._measured_on():
+        now = self._measured_on()
+        measured_on = {name: best.get(name) for name in now}
+        if any(v not in (None, now[k]) for k, v in measured_on.items()):
             raise ValueError(
                 f"{self.path} was chosen with {measured_on}, which cannot be "
-                f"compared with {self._measured_on()}. Nothing was changed. "
-                "Choose another path."
+                f"compared with {now}. Nothing was changed. Choose another "
+                "path."
             )
         return best
 

@@ -43,6 +43,7 @@ from adt_tf.checks.outputs import (
     has_one_logit,
     looks_like_softmax,
     named_logits,
+    named_outputs,
     num_classes,
 )
 
@@ -73,6 +74,7 @@ __all__ = [
     "is_soft",
     "looks_like_softmax",
     "named_logits",
+    "named_outputs",
     "num_classes",
     "unpack",
 ]

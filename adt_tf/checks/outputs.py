@@ -10,7 +10,7 @@ sigmoid has it, stands for the two logits [0, z].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -29,6 +29,9 @@ SOFTMAX_MESSAGE = (
     "--probabilities."
 )
 _NAME = "logits"
+_FEWEST_ROWS = 4
+# Above the rounding of bfloat16 in a sum of probabilities.
+_ROUNDING = 5e-3
 
 
 def as_logits(outputs: Any, classifier: Any = None) -> tf.Tensor:
@@ -66,14 +69,24 @@ def has_one_logit(classifier: Any) -> bool:
 
 def _output_size(classifier: Any) -> int | None:
     shape = getattr(classifier, "output_shape", None)
-    return None if shape is None else named_logits(shape, classifier)[-1]
+    if shape is None:
+        return None
+    if isinstance(shape, list | tuple) and not _is_shape(shape):
+        shape = named_outputs(classifier, shape)
+    return named_logits(shape, classifier)[-1]
 
 
 def looks_like_softmax(logits: tf.Tensor) -> tf.Tensor:
-    """Returns whether all rows [..., classes] could be softmax outputs."""
+    """Returns whether all rows [..., classes] are softmax outputs.
+
+    Fewer than four rows are not told from logits, which add up to one by
+    chance, most likely those of two classes.
+    """
     total = tf.reduce_sum(logits, axis=-1)
-    return tf.reduce_all(tf.abs(total - 1.0) < 1e-3) & (
-        tf.reduce_min(logits) >= 0.0
+    return (
+        (tf.size(total) >= _FEWEST_ROWS)
+        & tf.reduce_all(tf.abs(total - 1.0) < _ROUNDING)
+        & (tf.reduce_min(logits) >= 0.0)
     )
 
 
@@ -182,6 +195,23 @@ def named_logits(outputs: Any, classifier: Any) -> Any:
         f"several. Received: outputs {list(outputs_by_name)}; choose one with "
         "`keras.Model(model.inputs, model.outputs[0])`."
     )
+
+
+def named_outputs(model: Any, values: Sequence[Any]) -> dict[Any, Any]:
+    """Returns values for each output of a Keras model, by its name.
+
+    Args:
+        model: A functional or sequential Keras model.
+        values: Values in the order of `model.outputs`, which Keras sorts by
+            the keys if the model returns a dictionary.
+    """
+    if len(values) == 1:  # A `keras.Sequential` has no `output_names`.
+        return {_NAME: values[0]}
+    returned = model.compute_output_shape(model.input_shape)
+    names = model.output_names
+    if isinstance(returned, Mapping) and len(returned) == len(names):
+        names = sorted(returned)
+    return dict(zip(names, values, strict=True))
 
 
 def _is_shape(value: Any) -> bool:

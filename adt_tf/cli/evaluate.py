@@ -53,6 +53,12 @@ def evaluate(*arguments: str) -> None:
         return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
+    if not FLAGS.attacks and not FLAGS.distributions:
+        raise ValueError(
+            "--attacks must name an attack, such as pgd-20: without one, every "
+            "image counts as robust that is right when clean. Received: "
+            "--attacks="
+        )
     _check_minutes(protocol)
     distribute = _chosen_distribution()
     # Attacks with generators use the training examples.

@@ -76,8 +76,8 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "test_examples",
     None,
-    "Number of test examples to use, from the start of the test set "
-    "(default: all).",
+    "Number of test examples to use, from the start of the test set, or of "
+    "all classes of a folder of images (default: all).",
     flag_values=FLAGS,
 )
 flags.DEFINE_integer(

@@ -26,7 +26,8 @@ UNREADABLE = (
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
 )
-_GREY = ("1", "L", "LA", "I", "I;16", "F")
+_DEEP = ("I", "I;16", "I;16L", "I;16B")
+_GREY = ("1", "L", "LA", *_DEEP)
 
 
 def decode(
@@ -65,6 +66,7 @@ def header(
     """Returns the height and width of an image, and whether it is grey."""
     try:
         with Image.open(file) as image:
+            _refuse_floats(image)
             return (image.height, image.width), image.mode in _GREY
     except UNREADABLE as error:
         raise no_image(name, error) from error
@@ -99,10 +101,20 @@ def _resized(
 
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Scales 16-bit pixels to 8 bits; Pillow would clip them at 255."""
-    if image.mode not in ("I", "I;16"):
+    _refuse_floats(image)
+    if image.mode not in _DEEP:
         return image
     values = np.asarray(image, np.float64)
     return Image.fromarray((values / 257).round().clip(0, 255).astype("uint8"))
+
+
+def _refuse_floats(image: Image.Image) -> None:
+    """Raises `ValueError` for float pixels, which Pillow cuts to 0..255."""
+    if image.mode == "F":
+        raise ValueError(
+            "its pixels are floats, whose range is not known; save them with "
+            "8 or 16 bits"
+        )
 
 
 def no_image(name: str, error: Exception) -> ValueError:

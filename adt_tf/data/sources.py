@@ -58,8 +58,9 @@ def load(
         split: "train", "validation" or "test".
         data_dir: Directory of the prepared data sets of TensorFlow Datasets; by
             default $TFDS_DATA_DIR or ~/tensorflow_datasets.
-        num_examples: Number of examples, from the start of the split; None for
-            all.
+        num_examples: Number of examples, from the start of the split, or, of a
+            folder of images, a random choice with the classes in proportion;
+            None for all.
         validation_examples: Number of training examples, a stratified random
             choice, that form the validation split.
         seed: Seed of that choice. It must be the same for "train" and
@@ -111,7 +112,11 @@ def load(
                 "None takes all.",
                 num_examples=num_examples,
             )
-        indices = indices[:num_examples]
+        first = np.arange(len(indices)) < num_examples
+        if _is_image_folder(name):
+            # The files lie class by class, so the first would miss classes.
+            first = _stratified_choice(labels[indices], num_examples, seed=0)
+        indices = indices[first]
     on_disk = None
     if isinstance(images, DiskImages):
         images = on_disk = images.take(indices)

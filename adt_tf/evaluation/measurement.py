@@ -17,10 +17,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from adt_tf import checks, configs, data, linting
-from adt_tf.attacks import Attack
+from adt_tf.attacks import Attack, tracing
 from adt_tf.checks import arguments
 from adt_tf.data import DiskImages
 from adt_tf.evaluation import classes
@@ -165,6 +166,7 @@ def evaluated(
     if class_names is not None:
         class_names = classes.checked_names(class_names, labels)
     checks.check_answer(classifier, images[:1])
+    renew(classifier, attacks)
     state = _state(classifier, images, labels, attacks, names, settings)
     workers = settings.workers or Workers()
     state.merge(workers)
@@ -221,6 +223,16 @@ def evaluated(
     workers.merged(np.zeros(1, bool))
     if finished:
         state.remove()
+
+
+def renew(classifier: Any, attacks: Sequence[Attack]) -> None:
+    """Lets the functions of models that are not Keras' be traced again.
+
+    The attributes of such an object may have changed since it was traced.
+    """
+    for model in (classifier, *(m for a in attacks for m in a.models)):
+        if not isinstance(model, keras.Model):
+            tracing.renew(model)
 
 
 def _check_minutes(settings: Settings) -> None:

@@ -10,23 +10,26 @@ import numpy as np
 import tensorflow as tf
 
 from adt_tf import checks
+from adt_tf.attacks import tracing
 
 _PREDICT: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def predict_function(classifier: Any) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a compiled classifier, kept as long as the classifier lives."""
-    if classifier not in _PREDICT:
+    """Returns a compiled classifier, kept until it is deleted or renewed."""
+    now = tracing.version(classifier)
+    if _PREDICT.get(classifier, (None,))[0] != now:
         # A strong reference here would keep the classifier alive for ever.
         reference: Callable[[], Any] = weakref.ref(classifier)
-        _PREDICT[classifier] = tf.function(
+        function = tf.function(
             lambda x: checks.as_logits(
                 reference()(x, training=False), reference()
             ),
             autograph=False,
             reduce_retracing=True,
         )
-    return _PREDICT[classifier]
+        _PREDICT[classifier] = now, function
+    return _PREDICT[classifier][1]
 
 
 def check_finite(logits: np.ndarray, rows: np.ndarray, name: str) -> None:

@@ -24,7 +24,7 @@ from adt_tf import checks, configs, data, threat_models
 from adt_tf.attacks import Attack, exp, uniform
 from adt_tf.checks import arguments
 from adt_tf.evaluation.failure_counts import BLOCK, FailureCounts
-from adt_tf.evaluation.measurement import Settings, evaluated
+from adt_tf.evaluation.measurement import Settings, evaluated, renew
 from adt_tf.evaluation.outcome import NATURAL, Report
 from adt_tf.evaluation.probabilistic_report import (
     THRESHOLDS,
@@ -165,6 +165,7 @@ def evaluated_probabilistic(
     bounds = sources[0].threat_model.bounds
     images, labels = data.as_examples(dataset, bounds=bounds)
     checks.check_answer(classifier, images[:1])
+    renew(classifier, sources)
     sampler = Sampler(
         classifier,
         images,

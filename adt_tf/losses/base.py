@@ -118,12 +118,12 @@ def of_keras(loss: Any) -> Loss:
         loss: A `keras.losses.Loss`, or a function (y_true, y_pred) that
             returns values [n].
     """
-    settings: dict[str, Any] = getattr(loss, "get_config", dict)()
-    if settings.get("from_logits") is False:
+    if _from_logits(loss) is False:
+        kind = getattr(loss, "__name__", type(loss).__name__)
         raise ValueError(
             "A loss must take logits, as the classifier returns them. "
-            f"Received: {type(loss).__name__}(from_logits=False); pass "
-            "from_logits=True."
+            f"Received: {kind}(from_logits=False); pass from_logits=True, to "
+            "a function by `functools.partial`."
         )
     values_of = loss.call if isinstance(loss, keras.losses.Loss) else loss
 
@@ -154,6 +154,14 @@ def of_keras(loss: Any) -> Loss:
     default: str = getattr(loss, "__name__", "loss")
     name: str = getattr(loss, "name", None) or default
     return of_inputs(robust, name)
+
+
+def _from_logits(loss: Any) -> Any:
+    """Returns the setting `from_logits` of a loss; None if it has none."""
+    if isinstance(loss, keras.losses.Loss):
+        return loss.get_config().get("from_logits")
+    setting = inspect.signature(loss).parameters.get("from_logits")
+    return None if setting is None else setting.default
 
 
 _BINARY = (

@@ -8,6 +8,8 @@ Attacks on features and distances in feature space use it.
 
 import keras
 
+from adt_tf import checks
+
 _POOLING_LAYERS = (
     keras.layers.GlobalAveragePooling2D,
     keras.layers.GlobalMaxPooling2D,
@@ -27,8 +29,8 @@ def feature_extractor(
 
     Args:
         classifier: A functional or sequential Keras model.
-        with_outputs: Whether the result returns [features, outputs] instead
-            of the features.
+        with_outputs: Whether the result returns [features, logits] instead of
+            the features.
 
     Returns:
         A model that shares its layers, hence its weights, with `classifier`.
@@ -50,6 +52,8 @@ def feature_extractor(
         )
 
     (images,) = inputs
+    outputs = checks.named_outputs(classifier, classifier.outputs)
+    logits = checks.named_logits(outputs, classifier)
 
     def extractor(
         features: keras.KerasTensor, outputs: keras.KerasTensor
@@ -59,10 +63,10 @@ def feature_extractor(
 
     for layer in classifier.layers:
         if layer.name == "features":
-            return extractor(layer.output, classifier.outputs[0])
+            return extractor(layer.output, logits)
     for layer in reversed(classifier.layers):
         if isinstance(layer, _POOLING_LAYERS):
-            return extractor(layer.input, classifier.outputs[0])
+            return extractor(layer.input, logits)
 
     *others, last = classifier.layers
     if isinstance(classifier, keras.Sequential) and isinstance(

@@ -72,7 +72,8 @@ def export(
             f"{len(class_names)} class names: pass the data set that the "
             "classifier was trained on (--dataset)."
         )
-    logits = np.asarray(classifier(images, training=False))
+    outputs = classifier(images, training=False)
+    logits = checks.as_logits(outputs, classifier).numpy()
     calibration = None
     if runtimes.needs_calibration(formats):
         calibration = _spread(load_train() if load_train else test)

@@ -46,7 +46,7 @@ class FlagTable:
     train_examples: int | None = flag(
         None,
         "Number of training examples to use, from the start of the training "
-        "set (default: all).",
+        "set, or of all classes of a folder of images (default: all).",
         at_least=1,
     )
     validation_examples: int = flag(

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from adt_tf import checks
 from adt_tf.files import first_line
 from adt_tf.serving import bundle
 from adt_tf.serving.bridge import classifiers
@@ -214,8 +215,10 @@ class ServedModel:
 class LogProbabilities:
     """Logits log p of a classifier that returns probabilities p.
 
-    A probability that was rounded to 0 or 1 has no gradient, so attacks on it
-    are weaker than on logits; `adt_tf.lint` measures by how much.
+    A single probability p, as a sigmoid gives it, stands for the two
+    probabilities [1 - p, p]. A probability that was rounded to 0 or 1 has no
+    gradient, so attacks on it are weaker than on logits; `adt_tf.lint` measures
+    by how much.
 
     Args:
         classifier: Model from images to probabilities.
@@ -231,6 +234,10 @@ class LogProbabilities:
         return list(getattr(self.classifier, "variables", ()))
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Returns log p."""
-        p = tf.cast(self.classifier(x, training=training), tf.float32)
+        """Returns log p [batch, classes]."""
+        outputs = self.classifier(x, training=training)
+        p = checks.named_logits(outputs, self.classifier)
+        p = tf.cast(p, tf.float32)
+        if p.shape[-1] == 1:
+            p = tf.concat([1.0 - p, p], axis=-1)
         return tf.math.log(tf.maximum(p, 1e-30))

@@ -202,6 +202,13 @@ class ThreatModel(Verified, configs.Configured, abc.ABC):
     def random_start(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws an image from the ball around each example, in the box."""
 
+    def random_point(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Draws a uniform image from the ball around each example, in the box.
+
+        By default it is `random_start`; override it if that is not uniform.
+        """
+        return self.random_start(x, seed)
+
     @abc.abstractmethod
     def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws noise, scaled to the surface of the ball, in the box."""

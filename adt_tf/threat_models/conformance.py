@@ -178,6 +178,8 @@ def _box(
         "random_start": threat_model.random_start(x, seed),
         "random_surface": threat_model.random_surface(x, seed),
     }
+    if threat_model.has("random_point"):
+        images["random_point"] = threat_model.random_point(x, seed)
     noisy = threat_model.random_noise(x, 4, seed)
     if noisy.shape != [len(x), 4, *x.shape[1:]]:
         yield (

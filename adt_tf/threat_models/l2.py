@@ -83,6 +83,11 @@ class L2(ThreatModel):
         )
         return self.from_unit(x, length * self.random_direction(x, seed))
 
+    def random_point(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Draws an image uniformly from the ball, clipped to the box."""
+        noise = _in_ball(_normal([1], x, seed), x, seed)
+        return self.from_unit(x, noise[:, 0])
+
     def random_surface(self, x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws an image uniformly from the surface, clipped to the box."""
         return self.from_unit(x, self.random_direction(x, seed))

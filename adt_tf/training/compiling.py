@@ -131,7 +131,22 @@ class CompiledModel(keras.Model):
                 parts[f"attack_network_{i}"] = network
         if self.average:
             parts["average"] = self.average.variables
+        states = _random_states([self.classifier, *self.attack_networks])
+        if states:
+            parts["random_states"] = states
         return tf.train.Checkpoint(**parts)
 
     def _attack_variables(self) -> list[Any]:
         return [v for n in self.attack_networks for v in n.trainable_variables]
+
+
+def _random_states(models: list[keras.Model]) -> list[tf.Variable]:
+    """Returns the states of random generators, such as that of a dropout.
+
+    A `tf.train.Checkpoint` does not find them in a Keras model.
+    """
+    states = []
+    for model in models:
+        weights = {id(weight) for weight in model.weights}
+        states += [v.value for v in model.variables if id(v) not in weights]
+    return states

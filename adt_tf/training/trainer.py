@@ -180,6 +180,11 @@ class AdversarialTrainer(CompiledModel, FittedModel, MeasuredModel, SavedModel):
         theta = self.classifier.trainable_variables
         theta = theta if self.train_classifier else []
         phi = self._attack_variables()
+        if not theta and not phi:
+            raise ValueError(
+                "The classifier must have a weight that is trained, but all "
+                "are frozen: set `trainable = True` on some of its layers."
+            )
         clock = self.optimizer if theta else self.attack_optimizer
         clock = optimizers.counter(clock)
         seed = seeds.fold(seeds.make(self.seed), _TRAIN)

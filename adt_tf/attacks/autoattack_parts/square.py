@@ -57,11 +57,14 @@ class Square(PointAttack):
     images are misclassified. Position and signs are functions of the seed, the
     image and the proposal's number, so the result does not depend on the batch.
 
-    AutoAttack's code differs in four details. It adds +-2 epsilon to x_adv and
+    AutoAttack's code differs in five details. It adds +-2 epsilon to x_adv and
     projects onto the ball, which is equivalent. It draws one square per
     proposal for the whole batch, never at the last row or column. It makes one
     query more, since it does not count the start. It counts equal logits as a
-    success, even if the prediction is still correct.
+    success, even if the prediction is still correct. It halves p at fixed
+    numbers of proposals, so that its 5,000 proposals end with p_init / 128;
+    here these numbers are in proportion to the proposals, as in the code of
+    Square's authors, and the last p is p_init / 512.
 
     Args:
         threat_model: Ball and pixel box.
