@@ -338,6 +338,10 @@ ROWS = {
         on("export", "hostile"),
         "--output=.* is not a flag of a training run",
     ),
+    "probabilities of a run": (
+        on("evaluate", "full", "--probabilities"),
+        "--probabilities needs --model: .* Remove --probabilities",
+    ),
     "a damaged classifier": (on("evaluate", "damaged"), "Cannot load"),
     "to export a damaged classifier": (on("export", "damaged"), "Cannot load"),
     "a flag of training in an evaluation": (
