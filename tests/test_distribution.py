@@ -245,8 +245,8 @@ def test_each_step_on_two_devices_is_that_of_one(method, steps, network):
     weights, _, moments = np.array(result["differences"]).T
     print(f"\n{method}: weights {weights}, moments {moments}")
     assert len(weights) == steps and weights.max() < 1e-6
-    # A fault of the distribution changes every step. A sign that rounding changes
-    # is rare, and moves single entries of gradients of the order of 0.1.
+    # A fault of the distribution changes every step. Rounding seldom changes a
+    # sign, and then moves single entries of gradients of the order of 0.1.
     assert np.median(moments) < 1e-6
     assert moments.max() <= 1e-2 * result["moment"]
 

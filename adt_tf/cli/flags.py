@@ -214,13 +214,12 @@ def config_to_measure(
     names = (values.workdir, values[model].value, values.preset)
     if sum(name is not None for name in names) != 1:
         raise ValueError("Give exactly one of --workdir, --model and --preset.")
-    # adt-export has no --probabilities.
-    if values[model].value is None and "probabilities" in values:
-        if values.probabilities:
-            raise ValueError(
-                f"--probabilities needs --{model}: a run and a preset hold a "
-                "classifier that returns logits. Remove --probabilities."
-            )
+    given = values.flag_values_dict()
+    if given[model] is None and given.get("probabilities"):
+        raise ValueError(
+            f"--probabilities needs --{model}: a run and a preset hold a "
+            "classifier that returns logits. Remove --probabilities."
+        )
     if values.workdir is not None:
         return config_of_run(values, values.workdir)
     fields = given_config(
