@@ -49,7 +49,7 @@ flags.DEFINE_string(
 )
 define_config(FLAGS, shown=OF_EVALUATION)
 # Aims of our images per second over each library's.
-LIBRARIES = {"foolbox": ">= 2", "art": ">= 2", "torchattacks": ">= 1.2"}
+LIBRARIES = {"foolbox": ">= 2.2", "art": ">= 2.2", "torchattacks": ">= 1.5"}
 # Changes of the PyTorch model before a library attacks it.
 FORMS = {
     "as documented": {"frozen": False, "channels_last": False},
