@@ -379,6 +379,13 @@ def test_functions_of_keras_must_take_logits(name):
         losses.get(loss)
 
 
+@pytest.mark.parametrize("name", ["KLDivergence", "kl_divergence", "Poisson"])
+def test_losses_of_probabilities_are_refused(name):
+    loss = getattr(keras.losses, name)
+    with pytest.raises(ValueError, match=rf"`keras.losses.{name}` takes prob"):
+        losses.get(loss() if isinstance(loss, type) else loss)
+
+
 def test_functions_of_keras_take_logits(linear, batch):
     (x, x_adv, y), *_ = batch
     loss = functools.partial(

@@ -118,12 +118,18 @@ def of_keras(loss: Any) -> Loss:
         loss: A `keras.losses.Loss`, or a function (y_true, y_pred) that
             returns values [n].
     """
+    kind = getattr(loss, "__name__", type(loss).__name__)
     if _from_logits(loss) is False:
-        kind = getattr(loss, "__name__", type(loss).__name__)
         raise ValueError(
             "A loss must take logits, as the classifier returns them. "
             f"Received: {kind}(from_logits=False); pass from_logits=True, to "
             "a function by `functools.partial`."
+        )
+    if kind in _OF_PROBABILITIES and loss.__module__.startswith("keras."):
+        raise ValueError(
+            "A loss must take logits, as the classifier returns them, but "
+            f"`keras.losses.{kind}` takes probabilities. Use "
+            "`keras.losses.CategoricalCrossentropy(from_logits=True)`."
         )
     values_of = loss.call if isinstance(loss, keras.losses.Loss) else loss
 
@@ -173,6 +179,12 @@ _ONE_HOT = (
     keras.losses.CategoricalFocalCrossentropy,
 )
 _CLASSES = keras.losses.SparseCategoricalCrossentropy
+# Losses of Keras that take probabilities and have no setting for logits.
+_OF_PROBABILITIES = {
+    *("CategoricalGeneralizedCrossEntropy", "Dice", "KLDivergence", "Poisson"),
+    *("categorical_generalized_cross_entropy", "dice", "kl_divergence"),
+    *("Tversky", "poisson", "tversky"),
+}
 
 
 def as_robust_loss(
