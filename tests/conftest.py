@@ -1,6 +1,7 @@
 """Classifiers and images that many tests share."""
 
 import os
+import signal
 import subprocess
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -11,6 +12,9 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[number % len(cores) :: count])
+# A shell starts background jobs with SIGINT ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import keras
 import numpy as np
