@@ -73,7 +73,7 @@ def test_a_residual_network(named):
 def test_entries_that_are_no_weights_are_named():
     model = small_resnet()
     before = [weight.numpy() for weight in model.weights]
-    with pytest.raises(ValueError, match="no weights: mean, std.*skip="):
+    with pytest.raises(ValueError, match="not weights: mean, std.*skip="):
         adt_tf.transplant(DATA / "small_resnet.pt", model)
     with pytest.raises(ValueError, match="no weights: std"):
         adt_tf.transplant(DATA / "small_resnet.pt", model, skip="mean")

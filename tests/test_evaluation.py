@@ -296,7 +296,7 @@ def test_only_the_same_examples_are_compared(classifier, labelled):
     x, y = labelled
     first = run(classifier, labelled, ["fgsm"])
     other = run(classifier, (x[::-1], y[::-1]), ["fgsm"])
-    with pytest.raises(ValueError, match="other images or labels"):
+    with pytest.raises(ValueError, match="different images or labels"):
         evaluation.compare(first, other)
     # What an earlier version wrote says nothing of them.
     values = other.to_dict()

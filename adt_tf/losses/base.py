@@ -120,10 +120,11 @@ def of_keras(loss: Any) -> Loss:
     """
     kind = getattr(loss, "__name__", type(loss).__name__)
     if _from_logits(loss) is False:
+        is_object = isinstance(loss, keras.losses.Loss)
+        by = "" if is_object else " by `functools.partial`"
         raise ValueError(
             "A loss must take logits, as the classifier returns them. "
-            f"Received: {kind}(from_logits=False); pass from_logits=True, to "
-            "a function by `functools.partial`."
+            f"Received: {kind}(from_logits=False); pass from_logits=True{by}."
         )
     if kind in _OF_PROBABILITIES and loss.__module__.startswith("keras."):
         raise ValueError(
