@@ -461,6 +461,8 @@ def test_an_export_is_not_written_through_a_link(tmp_path):
         ("data.json", {"data.npz": "mine"}),
         ("e.json", {"e.json/mine": "mine"}),
         ("e.json", {"e.md/mine": "mine"}),
+        # In a workdir.
+        ("metrics.json", {"flags.txt": "", "metrics.csv": "mine"}),
     ],
 )
 def test_an_evaluation_overwrites_nothing_else(
