@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf import data, evaluation, threat_models
+from adt_tf import checks, data, evaluation, threat_models
 from adt_tf.report import run_files
 from adt_tf.runs import file_names, inputs, lint_job, provenance
 from adt_tf.runs.workdir import Workdir
@@ -181,12 +181,28 @@ def _workdir(evaluated: pathlib.Path, result: dict[str, Any]) -> Workdir | None:
 
 
 def load_examples(run: EvaluatedRun, num_examples: int) -> data.ImageData:
-    """Loads the first examples of the run's evaluation."""
+    """Loads the first examples of the run's evaluation.
+
+    Raises `ValueError` if the examples in memory have changed since.
+    """
+    count, digest = run.report.num_examples, run.report.digest
+    evaluated = _load_test(run, count)
+    is_known = digest is not None and not evaluated.is_streamed
+    if is_known and checks.digest(*data.as_examples(evaluated)) != digest:
+        raise ValueError(
+            f"The images or labels of {run.result['dataset']} are not those "
+            f"of the evaluation {run.evaluated}. Restore them, or run "
+            "adt-evaluate again."
+        )
+    return evaluated if num_examples >= count else _load_test(run, num_examples)
+
+
+def _load_test(run: EvaluatedRun, num_examples: int) -> data.ImageData:
     return data.load(
         run.result["dataset"],
         split="test",
         data_dir=run.result.get("data_dir"),
-        num_examples=min(num_examples, run.report.num_examples),
+        num_examples=num_examples,
         image_size=tuple(run.result.get("image_size") or ()) or None,
     )
 
