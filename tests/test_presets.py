@@ -169,10 +169,13 @@ def test_perturbations_are_checked(changes, message, copied):
 
 def test_other_images_are_seen(copied):
     path = copied / "metadata.json"
-    values = {**json.loads(path.read_text()), "examples_sha256": "0" * 64}
-    path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match="other images"):
-        replay.replay(copied)
+    for digest in ("0" * 64, None):
+        values = {**json.loads(path.read_text()), "examples_sha256": digest}
+        if digest is None:
+            del values["examples_sha256"]
+        path.write_text(json.dumps(values))
+        with pytest.raises(ValueError, match="other images"):
+            replay.replay(copied)
 
 
 def hub(monkeypatch, download):
