@@ -115,10 +115,13 @@ def remove_leftovers(directory: pathlib.Path) -> None:
             continue
         if path.is_symlink() or not path.is_dir():
             continue
-        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # Its process has just finished it.
         try:
             if _try_lock(descriptor):
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(descriptor)
 

@@ -124,6 +124,33 @@ def test_the_entry_has_the_fields_of_robustbench(exported, report):
     assert entry["unreliable"] is False
 
 
+def test_an_easier_evaluation_is_not_the_entry(report):
+    """As the files evaluation-autoattack*.json of a run are sorted."""
+    easy = evaluation.Report(
+        {name: np.ones_like(v) for name, v in report.outcomes.items()},
+        report.attacks,
+        0,
+    )
+    ball = {"norm": "linf", "epsilon": 0.05, "dataset": "mine"}
+    others = [{"norm": "l2"}, {"epsilon": 0.001}, {"dataset": "easy"}]
+    values = [
+        {**ball, **other, "report": each, "protocol": "autoattack"}
+        for other, each in [*((o, easy) for o in others), ({}, report)]
+    ]
+    contract = facts.Contract("mine", 1, (4, 4, 1), 3)
+    origin = facts.Origin(norm="linf", epsilon=0.05, dataset="mine")
+    known = facts.describe(contract, origin, values)
+    assert known["robust"]["accuracy"] == report.robust_accuracy < 1
+    entry = cards.robustbench_entry(known)
+    accuracy = f"{100 * report.robust_accuracy:.2f}"
+    assert entry["autoattack_acc"] == entry["reported"] == accuracy
+    # Without an evaluation in its threat model, the entry has no number.
+    known = facts.describe(contract, origin, values[:-1])
+    entry = cards.robustbench_entry(known)
+    for name in ("clean_acc", "reported", "autoattack_acc"):
+        assert entry[name] is None
+
+
 def test_a_doubtful_number_never_stands_alone(report):
     warning = Finding("differentiable", "fail", "None.", "", "no gradient")
     doubtful = evaluation.Report(

@@ -10,7 +10,9 @@ import pytest
 
 import adt_tf
 from adt_tf import data
-from adt_tf.runs import evaluation_files, evaluation_job
+from adt_tf.runs import evaluation_files, evaluation_job, inputs
+from adt_tf.runs.config import Config
+from adt_tf.serving import bundle, loading
 from tests.support import in_process
 from tests.support.locks import held_elsewhere
 from tests.support.models import make_convolutional, predicted
@@ -70,6 +72,38 @@ def test_no_attack_is_refused(case, tmp_path):
     done = run("evaluate", *flags, check=False)
     assert done.returncode and "--attacks must name an attack" in done.stderr
     assert not output.exists()
+
+
+def test_examples_without_all_classes_are_told(tmp_path, capsys):
+    """The first examples of a sorted file."""
+    path = tmp_path / "mine.npz"
+    x, y = np.zeros([40, 8, 8, 1], "float32"), np.arange(40) // 10
+    np.savez(path, x_test=x, y_test=y)
+    config = Config(dataset=str(path))
+    inputs.load_test_data(config, 15)
+    assert "have 2 of the 4 classes only, since" in capsys.readouterr().err
+    inputs.load_test_data(config)
+    np.savez(path, x_test=x, y_test=np.arange(40) % 4)
+    inputs.load_test_data(config, 15)
+    assert not capsys.readouterr().err
+
+
+def test_a_version_is_measured_in_its_own_folder(case, tmp_path):
+    """The results lie beside it, and do not hinder the next version."""
+    bundle.write(make_convolutional(0), tmp_path / "served")
+    flags = ["--model=.", f"--dataset={case}/mine.npz", "--epsilon=0.02"]
+    flags += ["--test_examples=10"]
+    for command, more in (("evaluate", ["--attacks=fgsm"]), ("lint", [])):
+        done = in_process.run(
+            command, *flags, *more, cwd=tmp_path / "served" / "1"
+        )
+        assert "error" not in done.stderr
+    for name in ("evaluation.json", "evaluation.csv", "lint.json"):
+        assert (tmp_path / "served" / f"1-{name}").is_file()
+    result = evaluation_files.read(tmp_path / "served" / "1-evaluation.json")
+    assert result["classifier"] == loading.fingerprint(tmp_path / "served")
+    bundle.write(make_convolutional(1), tmp_path / "served")
+    assert result["classifier"] != loading.fingerprint(tmp_path / "served")
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])

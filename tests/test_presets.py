@@ -14,7 +14,8 @@ import pytest
 
 import adt_tf
 from adt_tf import data
-from adt_tf.serving import preset_files, preset_models, replay
+from adt_tf.runs import export_job
+from adt_tf.serving import loading, preset_files, preset_models, replay
 from tests.support import in_process
 from tests.support.models import make_convolutional
 
@@ -168,10 +169,13 @@ def test_perturbations_are_checked(changes, message, copied):
 
 def test_other_images_are_seen(copied):
     path = copied / "metadata.json"
-    values = {**json.loads(path.read_text()), "examples_sha256": "0" * 64}
-    path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match="other images"):
-        replay.replay(copied)
+    for digest in ("0" * 64, None):
+        values = {**json.loads(path.read_text()), "examples_sha256": digest}
+        if digest is None:
+            del values["examples_sha256"]
+        path.write_text(json.dumps(values))
+        with pytest.raises(ValueError, match="other images"):
+            replay.replay(copied)
 
 
 def hub(monkeypatch, download):
@@ -211,6 +215,35 @@ def test_commands_take_presets(tmp_path):
     assert not done.returncode, done.stderr
     result = json.loads((tmp_path / f"{ADT_EXP}-evaluation.json").read_text())
     assert (result["epsilon"], result["dataset"]) == (0.15, "digits")
+
+
+def test_an_evaluation_belongs_to_the_preset_it_is_of(tmp_path, capsys):
+    """Two directories of the same name, as on the Hub."""
+    presets = [tmp_path / name / "mine" for name in ("first", "second")]
+    for seed, preset in enumerate(presets):
+        adt_tf.save_to_preset(make_convolutional(seed), preset)
+    known = [loading.fingerprint(preset) for preset in presets]
+    assert None not in known and known[0] != known[1]
+    done = in_process.run(
+        "evaluate",
+        f"--preset={presets[0]}",
+        *("--dataset=digits", "--epsilon=0.1"),
+        *("--attacks=fgsm", "--test_examples=8"),
+        cwd=tmp_path,
+    )
+    assert not done.returncode, done.stderr
+    path = tmp_path / "mine-evaluation.json"
+    assert len(export_job.evaluations_of([path], known[0])) == 1
+    assert not export_job.evaluations_of([path], known[1])
+    assert "of another classifier" in capsys.readouterr().out
+    # A report is about the weights that were evaluated.
+    page = ["report", f"--workdirs={path}", f"--output={tmp_path}/page"]
+    page += ["--noanalyses", "--images=2"]
+    assert not in_process.run(*page).returncode
+    shutil.rmtree(presets[0])
+    shutil.copytree(presets[1], presets[0])
+    done = in_process.run(*page)
+    assert f"adt-evaluate --preset={presets[0]}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,13 @@ def test_two_files_of_one_row(folder):
     (folder / "adt_exp.pt").write_bytes(b"")
     with pytest.raises(ValueError, match="one file for ADT-EXP. .*adt_exp.pt"):
         released.find(folder)
+
+
+def test_other_weights_of_a_saved_model_are_seen(tmp_path):
+    """Its graph is the same file."""
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        (folder / "variables").mkdir(parents=True)
+        (folder / "saved_model.pb").write_text("graph")
+        (folder / "variables" / "variables.index").write_text(folder.name)
+    assert released.fingerprint(folders[0]) != released.fingerprint(folders[1])

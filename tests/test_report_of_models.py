@@ -55,6 +55,22 @@ def test_from_model_files_to_the_page(folder, tmp_path):
     assert "training ended" not in text and "This call runs it" not in text
 
 
+def test_a_page_is_not_about_other_images(folder, tmp_path):
+    """The data set was written anew after the evaluation."""
+    shutil.copytree(folder, tmp_path / "moved")
+    path = tmp_path / "moved" / "mine.npz"
+    result = tmp_path / "moved" / "first-evaluation.json"
+    values = json.loads(result.read_text()) | {"dataset": str(path)}
+    result.write_text(json.dumps(values))
+    (run,) = evaluated_runs.read_runs([result])
+    assert len(evaluated_runs.load_examples(run, 5)) == 5
+    with np.load(path) as arrays:
+        x, y = arrays["x_test"], arrays["y_test"]
+    np.savez(path, x_test=x[::-1], y_test=y)
+    with pytest.raises(ValueError, match="mine.npz are not those of the eval"):
+        evaluated_runs.load_examples(run, 5)
+
+
 def test_what_lint_finds_on_a_model_file_is_on_the_page(folder):
     done = in_process.run(
         "lint",

@@ -383,6 +383,25 @@ def test_leftovers_of_a_process_that_still_writes_stay(tmp_path):
     assert (tmp_path / ".adt_tf-89abcdef.partial").is_symlink()
 
 
+@pytest.mark.parametrize("moment", ["open", "lock"])
+def test_a_process_that_ends_meanwhile_takes_its_partial_file(
+    moment, tmp_path, monkeypatch
+):
+    partial = tmp_path / ".adt_tf-01234567.partial"
+    partial.mkdir()
+    module, name = {"open": (os, "open"), "lock": (files, "_try_lock")}[moment]
+    work = getattr(module, name)
+
+    def later(*arguments):
+        if partial.is_dir():
+            partial.rmdir()
+        return work(*arguments)
+
+    monkeypatch.setattr(module, name, later)
+    files.remove_leftovers(tmp_path)
+    assert not partial.exists()
+
+
 def test_two_processes_write_one_file(tmp_path):
     """Neither takes away what the other is about to rename."""
     program = (
@@ -461,6 +480,8 @@ def test_an_export_is_not_written_through_a_link(tmp_path):
         ("data.json", {"data.npz": "mine"}),
         ("e.json", {"e.json/mine": "mine"}),
         ("e.json", {"e.md/mine": "mine"}),
+        # In a workdir.
+        ("metrics.json", {"flags.txt": "", "metrics.csv": "mine"}),
     ],
 )
 def test_an_evaluation_overwrites_nothing_else(

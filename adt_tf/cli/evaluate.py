@@ -20,6 +20,7 @@ with adversarial images of the classifier it was converted from, and reports
 what the conversion costs.
 """
 
+import os
 import pathlib
 import shlex
 import sys
@@ -53,12 +54,7 @@ def evaluate(*arguments: str) -> None:
         return
     command_line = shlex.join(["adt-evaluate", *command.given(FLAGS)])
     protocol = _choose_protocol()
-    if not FLAGS.attacks and not FLAGS.distributions:
-        raise ValueError(
-            "--attacks must name an attack, such as pgd-20: without one, every "
-            "image counts as robust that is right when clean. Received: "
-            "--attacks="
-        )
+    _check_attacks()
     _check_minutes(protocol)
     distribute = _chosen_distribution()
     # Attacks with generators use the training examples.
@@ -154,16 +150,7 @@ def evaluate(*arguments: str) -> None:
 def _replay() -> None:
     """Tests the classifier of a preset on its stored perturbations."""
     preset = command.required(FLAGS, "preset")
-    others = [
-        name
-        for name in FLAGS
-        if FLAGS[name].present and name not in ("preset", "replay", "data_dir")
-    ]
-    if others:
-        raise ValueError(
-            "--replay accepts no other flags than --preset and --data_dir. "
-            f"Received: --{others[0]}"
-        )
+    _refuse_others("replay", "preset", "data_dir")
     import_tensorflow()
     from adt_tf.serving import replay
 
@@ -171,6 +158,17 @@ def _replay() -> None:
     print(result)
     if not result.agrees:
         sys.exit(1)
+
+
+def _refuse_others(name: str, *allowed: str) -> None:
+    """Raises if flags are given that a use of this command ignores."""
+    for other in FLAGS:
+        if FLAGS[other].present and other not in (name, *allowed):
+            raise ValueError(
+                f"--{name} accepts no other flags than "
+                f"{' and '.join(f'--{each}' for each in allowed)}. "
+                f"Received: --{other}"
+            )
 
 
 def _evaluate_artifact() -> None:
@@ -192,7 +190,15 @@ def _evaluate_artifact() -> None:
         None if FLAGS.attacks else "artifact"
     )
     protocol = _choose_protocol()
-    file_name = pathlib.PurePath(FLAGS.artifact).name
+    _check_attacks()
+    for name in ("minutes", "distributions"):
+        if FLAGS[name].value or protocol == "budget":
+            raise ValueError(
+                f"--artifact cannot be combined with --{name}, which the "
+                f"protocol {protocol!r} or the command line sets: name the "
+                "attacks, as in --attacks=fgsm,square."
+            )
+    file_name = pathlib.PurePath(os.path.abspath(FLAGS.artifact)).name
     output = FLAGS.output or default_output(
         FLAGS, file_names.artifact(file_name), model="source"
     )
@@ -226,6 +232,7 @@ def _evaluate_artifact() -> None:
 
 
 def _compare(paths: list[str]) -> None:
+    _refuse_others("compare", "protocol")
     if len(paths) != 2:
         raise ValueError(
             "--compare takes two workdirs or .json files of adt-evaluate. "
@@ -279,6 +286,16 @@ def _chosen_distribution() -> str:
                 "leave one of them out."
             )
     return distribute
+
+
+def _check_attacks() -> None:
+    """Raises if there is no attack."""
+    if not FLAGS.attacks and not FLAGS.distributions:
+        raise ValueError(
+            "--attacks must name an attack, such as pgd-20: without one, every "
+            "image counts as robust that is right when clean. Received: "
+            "--attacks="
+        )
 
 
 def _check_minutes(protocol: str) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from absl import flags
 
-from adt_tf import files
 from adt_tf.cli import command
 from adt_tf.runs import file_names, flag_fields
 from adt_tf.runs.config import Config
@@ -159,23 +158,25 @@ def default_output(
     if values.workdir:
         return pathlib.Path(values.workdir) / name
     if values.preset:
-        return pathlib.Path(f"{pathlib.PurePath(values.preset).name}-{name}")
+        preset = pathlib.PurePath(os.path.abspath(values.preset)).name
+        return pathlib.Path(f"{preset}-{name}")
     return file_names.beside(pathlib.Path(getattr(values, model)), name)
 
 
 def classifier_fingerprint(values: flags.FlagValues) -> str | None:
-    """Returns a hash of the classifier's file, or None for a directory.
+    """Returns a hash of the classifier's files.
 
     Args:
         values: Flags of the command, including those of `define_model`.
     """
     from adt_tf.runs.workdir import Workdir
+    from adt_tf.serving import loading
 
     if values.workdir:
         return Workdir(values.workdir).fingerprint()
-    if values.model and pathlib.Path(values.model).is_file():
-        return files.sha256(values.model)[:16]
-    return None
+    if values.preset:
+        return loading.fingerprint(preset_files.locate(values.preset))
+    return loading.fingerprint(values.model)
 
 
 def describe_classifier(

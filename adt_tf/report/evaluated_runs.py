@@ -14,11 +14,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adt_tf import data, evaluation, files, threat_models
+from adt_tf import checks, data, evaluation, threat_models
 from adt_tf.report import run_files
 from adt_tf.runs import file_names, inputs, lint_job, provenance
 from adt_tf.runs.workdir import Workdir
-from adt_tf.serving import preset_models
+from adt_tf.serving import loading, preset_files, preset_models
 from adt_tf.threat_models import ThreatModel
 
 
@@ -84,10 +84,10 @@ class EvaluatedRun:
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of the classifier's file, or None for a directory."""
-        if self.classifier is None or not self.classifier.is_file():
-            return None
-        return files.sha256(self.classifier)[:16]
+        """Hash of the classifier's files, or None if there are none."""
+        if self.classifier is not None:
+            return loading.fingerprint(self.classifier)
+        return loading.fingerprint(preset_files.locate(self.result["preset"]))
 
     def load_classifier(self, like: data.ImageData | None = None) -> Any:
         """Loads the classifier.
@@ -181,12 +181,28 @@ def _workdir(evaluated: pathlib.Path, result: dict[str, Any]) -> Workdir | None:
 
 
 def load_examples(run: EvaluatedRun, num_examples: int) -> data.ImageData:
-    """Loads the first examples of the run's evaluation."""
+    """Loads the first examples of the run's evaluation.
+
+    Raises `ValueError` if the examples in memory have changed since.
+    """
+    count, digest = run.report.num_examples, run.report.digest
+    evaluated = _load_test(run, count)
+    is_known = digest is not None and not evaluated.is_streamed
+    if is_known and checks.digest(*data.as_examples(evaluated)) != digest:
+        raise ValueError(
+            f"The images or labels of {run.result['dataset']} are not those "
+            f"of the evaluation {run.evaluated}. Restore them, or run "
+            "adt-evaluate again."
+        )
+    return evaluated if num_examples >= count else _load_test(run, num_examples)
+
+
+def _load_test(run: EvaluatedRun, num_examples: int) -> data.ImageData:
     return data.load(
         run.result["dataset"],
         split="test",
         data_dir=run.result.get("data_dir"),
-        num_examples=min(num_examples, run.report.num_examples),
+        num_examples=num_examples,
         image_size=tuple(run.result.get("image_size") or ()) or None,
     )
 
@@ -248,9 +264,11 @@ def _check_classifier(
     fingerprint = values.get("classifier")
     if not fingerprint or fingerprint == run.fingerprint:
         return
-    flag, place = "--model", run.classifier
+    flag, place = "--model", run.classifier or run.result.get("preset")
     if run.workdir is not None:
         flag, place = "--workdir", run.workdir.path
+    elif run.classifier is None:
+        flag = "--preset"
     raise ValueError(
         f"{path} is about a classifier that is no longer in {place}. Run this "
         f"command again: adt-{script} {flag}={place}"

@@ -135,12 +135,12 @@ def command(study: Study, file: pathlib.Path, protocol: str) -> str:
 def fingerprint(file: pathlib.Path) -> str:
     """Returns the SHA-256 of a file, or of the main file of a directory.
 
-    That is the graph of a SavedModel, or the index of a TensorFlow 1
+    That is the index of a SavedModel's variables or of a TensorFlow 1
     checkpoint, which has the checksums of all weights.
     """
     if file.is_dir():
         index = tensorflow_checkpoints.index_file(file)
-        file = index or file / "saved_model.pb"
+        file = index or file / "variables" / "variables.index"
     return files.sha256(file)
 
 

@@ -103,7 +103,7 @@ def checked_output(
         else:
             if details is not None:
                 _refuse_another(output, earlier, details, test)
-    elif not Workdir(output.parent).is_run:
+    elif not _is_of_run(output):
         others += [path for path in beside if path in present]
     images = output.with_suffix(".npz")
     if images in beside and images.is_file() and not _has_images(images):
@@ -114,6 +114,12 @@ def checked_output(
             "is not overwritten. Move it away, or choose another --output."
         )
     return output
+
+
+def _is_of_run(output: pathlib.Path) -> bool:
+    """Whether it is a result in a workdir, where metrics.csv is no result."""
+    names = ("evaluation", "artifact-")
+    return Workdir(output.parent).is_run and output.name.startswith(names)
 
 
 def _refuse_another(

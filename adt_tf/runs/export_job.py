@@ -187,8 +187,7 @@ def evaluations_of(
 
     Args:
         paths: Result files of `adt-evaluate`.
-        fingerprint: Fingerprint of the classifier's file; None matches
-            evaluations without a fingerprint.
+        fingerprint: Fingerprint of the classifier's files.
     """
     evaluations = []
     for path in paths:

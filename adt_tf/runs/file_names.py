@@ -5,6 +5,7 @@ This module does not import TensorFlow, so that commands can use it at once.
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 FLAGS = "flags.txt"
@@ -44,6 +45,8 @@ def beside(model: pathlib.Path, name: str) -> pathlib.Path:
         model: File or directory of the model.
         name: Name of the file in a workdir.
     """
+    if model.name in ("", ".."):
+        model = pathlib.Path(os.path.abspath(model))
     # The stem is v1.0 for both a SavedModel v1.0/ and a file v1.0.keras.
     stem = model.name if model.is_dir() else model.stem
     return model.with_name(f"{stem}-{name}")

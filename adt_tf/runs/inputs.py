@@ -10,10 +10,12 @@ classifier = start_network(config, train)     # to be trained
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 
 from adt_tf import data, networks, threat_models
 from adt_tf.networks import own_functions
@@ -21,6 +23,9 @@ from adt_tf.runs.config import Config
 from adt_tf.runs.workdir import Workdir
 from adt_tf.serving import loading
 from adt_tf.serving.bridge.reading import keras_weights
+
+# Fewer examples may be in the order of their classes by chance.
+_FEWEST_SORTED = 10
 
 
 def load_classifier(
@@ -159,8 +164,24 @@ def load_extra_data(
 def load_test_data(
     config: Config, num_examples: int | None = None
 ) -> data.ImageData:
-    """Loads the test split; prints a note if it is a part of a file."""
+    """Loads the test split.
+
+    Prints a note if it is a part of a file, or if it has not all classes
+    because the file is sorted.
+    """
     test = load_data(config, "test", num_examples)
+    found = int(test.labels.max()) + 1
+    is_sorted = len(np.unique(test.labels)) == found and np.all(
+        np.diff(test.labels) >= 0
+    )
+    if is_sorted and found < test.num_classes and len(test) >= _FEWEST_SORTED:
+        print(
+            f"warning: The {len(test)} test examples have {found} of the "
+            f"{test.num_classes} classes only, since {config.dataset} is "
+            "sorted by class. The accuracies say nothing about the others: "
+            "shuffle it, or use more --test_examples.",
+            file=sys.stderr,
+        )
     share = data.test_share(config.dataset)
     if share:
         print(

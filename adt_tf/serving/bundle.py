@@ -21,12 +21,16 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 
 import keras
 
 from adt_tf import files
 from adt_tf.serving import saved_model
+
+# A file of adt-evaluate or adt-lint, which lie beside the version they are of.
+_RESULT = re.compile(r"[0-9]+-(evaluation|lint)\b.*")
 
 
 def write(
@@ -104,7 +108,9 @@ def _refuse_others(path: pathlib.Path) -> None:
         return
     versions = set(_versions(path).values())
     if not path.is_dir() or any(
-        child not in versions and not files.is_leftover(child)
+        child not in versions
+        and not files.is_leftover(child)
+        and not _RESULT.fullmatch(child.name)
         for child in path.iterdir()
     ):
         raise ValueError(

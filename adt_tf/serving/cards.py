@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adt_tf.markdown import code, escape
@@ -59,22 +59,58 @@ def model_card(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def robustbench_entry(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an entry in the form of RobustBench's model_info files.
+def of_training(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the evaluations in the threat model and on the data of training.
 
-    As there, accuracies are percentages in text. `autoattack_acc` is the
-    result of the protocol autoattack, or None if it was not run.
+    What is not known of the training or of an evaluation may be anything.
 
     Args:
         values: Content of robustness.json.
     """
-    with_autoattack = [
+    trained = {"dataset": values["dataset"], **(values["threat_model"] or {})}
+    return [
         each
         for each in values["evaluations"]
-        if each["protocol"] == "autoattack"
+        if all(
+            None in (known, each[name]) or known == each[name]
+            for name, known in trained.items()
+        )
     ]
-    strongest = with_autoattack[0]["robust"] if with_autoattack else None
-    robust, natural = values["robust"], values["natural"]
+
+
+def hardest(
+    evaluations: Sequence[Mapping[str, Any]],
+) -> Mapping[str, Any] | None:
+    """Returns the evaluation with the lowest robust accuracy, if any.
+
+    Args:
+        evaluations: Items of "evaluations" in robustness.json.
+    """
+    return min(
+        evaluations,
+        key=lambda each: each["robust"]["accuracy"],
+        default=None,
+    )
+
+
+def robustbench_entry(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry in the form of RobustBench's model_info files.
+
+    As there, accuracies are percentages in text. They come from evaluations in
+    the threat model and on the data set of the entry; without one they are
+    None. `autoattack_acc` is the result of the protocol autoattack.
+
+    Args:
+        values: Content of robustness.json.
+    """
+    within = of_training(values)
+    reported = hardest(within)
+    with_autoattack = hardest(
+        [each for each in within if each["protocol"] == "autoattack"]
+    )
+    strongest = with_autoattack and with_autoattack["robust"]
+    robust = reported and reported["robust"]
+    natural = reported and reported["natural"]
     caveats = [each["caveat"] for each in (strongest, robust) if each]
     caveats = [caveat for caveat in caveats if caveat]
     threat_model = values["threat_model"] or {}

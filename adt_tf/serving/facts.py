@@ -111,7 +111,8 @@ def describe(
     """Returns the content of robustness.json.
 
     The accuracies at its top come from the evaluation with the lowest robust
-    accuracy, among those in the threat model of the training if there are any.
+    accuracy, among those in the threat model and on the data set of the
+    training if there are any.
 
     Args:
         contract: Inputs and outputs of the model.
@@ -123,16 +124,12 @@ def describe(
     trained_for = None
     if origin.norm is not None and origin.epsilon is not None:
         trained_for = {"norm": origin.norm, "epsilon": origin.epsilon}
-    within = [
-        each
-        for each in summaries
-        if trained_for == {k: each[k] for k in ("norm", "epsilon")}
-    ]
-    hardest = min(
-        within or summaries,
-        key=lambda each: each["robust"]["accuracy"],
-        default=None,
-    )
+    known = {
+        "threat_model": trained_for,
+        "dataset": origin.dataset,
+        "evaluations": summaries,
+    }
+    hardest = cards.hardest(cards.of_training(known) or summaries)
     shape = list(contract.image_shape)
     sizes = ", ".join(map(str, shape))
     names = contract.class_names
@@ -151,13 +148,11 @@ def describe(
                 "serving_bytes": _files(shape, contract.resize),
             },
         },
-        "threat_model": trained_for,
+        **known,
         "natural": hardest and hardest["natural"],
         "robust": hardest and hardest["robust"],
-        "evaluations": summaries,
         "method": origin.method,
         "network": origin.network,
-        "dataset": origin.dataset,
         "training_data": origin.training_data and dict(origin.training_data),
         "commit": origin.commit,
         "licence": origin.licence,

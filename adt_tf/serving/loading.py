@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 from collections.abc import Sequence
@@ -18,9 +19,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from adt_tf import checks
+from adt_tf import checks, files
 from adt_tf.files import first_line
-from adt_tf.serving import bundle
+from adt_tf.serving import bundle, preset_files
 from adt_tf.serving.bridge import classifiers
 from adt_tf.serving.bridge.reading import keras_weights, tensorflow_checkpoints
 
@@ -104,6 +105,29 @@ def load(
 
 
 load_classifier = load
+
+
+def fingerprint(path: str | os.PathLike) -> str | None:
+    """Returns a hash of the files of a model, or None if there are none.
+
+    Args:
+        path: A path as in `load`, or the directory of a preset.
+    """
+    path = pathlib.Path(path)
+    if not (path / "saved_model.pb").is_file():
+        path = bundle.newest(path) or path
+    paths = [tensorflow_checkpoints.index_file(path) or path]
+    # An index holds checksums of the weights.
+    for names in (
+        ("saved_model.pb", "variables/variables.index"),
+        (preset_files.CONFIG, preset_files.WEIGHTS),
+    ):
+        if (path / names[0]).is_file():
+            paths = [path / name for name in names]
+    hashes = [files.sha256(each) for each in paths if each.is_file()]
+    if len(hashes) > 1:
+        hashes = [hashlib.sha256("".join(hashes).encode()).hexdigest()]
+    return hashes[0][:16] if hashes else None
 
 
 def has_weights_only(path: str | pathlib.Path) -> bool:

@@ -397,6 +397,22 @@ ROWS = {
         [*ARTEFACT, "--artifact={f}/small images.tflite"],
         "must take images of shape .* It takes: .4, 4, 1.",
     ),
+    "an artefact within some minutes": (
+        [*ARTEFACT, "--artifact={f}/text.tflite", "--minutes=1"],
+        "--artifact cannot be combined with --minutes",
+    ),
+    "distributions on an artefact": (
+        [*ARTEFACT, "--artifact={f}/text.tflite", "--distributions=exp"],
+        "--artifact cannot be combined with --distributions",
+    ),
+    "an artefact without an attack": (
+        [*ARTEFACT, "--artifact={f}/text.tflite", "--attacks="],
+        "--attacks must name an attack",
+    ),
+    "a comparison with a model": (
+        ["evaluate", "--compare", "{f}/a", "{f}/b", "--workdir={f}/run"],
+        "--compare accepts no other flags than --protocol. Received: --workdir",
+    ),
     # Evaluations.
     "neither workdir nor model": (
         ["evaluate"],
