@@ -29,13 +29,11 @@ UNMEASURED = {
             "adt_imp_am_trades",
             "alp",
             "at_fgsm",
-            "at_pgd",
             "fea_scatter",
             "fgsm_rs",
             "l2l",
             "mart",
             "n_fgsm",
-            "standard",
             "trades",
         ),
     }.items()
