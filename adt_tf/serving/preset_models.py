@@ -93,7 +93,7 @@ def save_to_preset(
             "that nothing is overwritten. Received: "
             f"preset_dir={str(preset_dir)!r}"
         )
-    config = keras.saving.serialize_keras_object(model)
+    config = _portable(keras.saving.serialize_keras_object(model))
     config.pop("compile_config", None)
     foreign = [name for name in _modules(config) if not _is_keras(name)]
     if foreign:
@@ -107,6 +107,22 @@ def save_to_preset(
         (partial / preset_files.CONFIG).write_text(text + "\n")
         model.save_weights(partial / preset_files.WEIGHTS)
     return folder
+
+
+def _portable(config: Any) -> Any:
+    """Drops arguments of initializers that are None.
+
+    Older versions of Keras lack some of them.
+    """
+    if isinstance(config, list):
+        return [_portable(value) for value in config]
+    if not isinstance(config, dict):
+        return config
+    values = {name: _portable(value) for name, value in config.items()}
+    if values.get("module") == "keras.initializers":
+        arguments = values["config"].items()
+        values["config"] = {k: v for k, v in arguments if v is not None}
+    return values
 
 
 def _is_keras(module: str) -> bool:
