@@ -205,11 +205,12 @@ def test_bound_lies_below_the_true_entropy():
     conditioning = keras.Input((2, 2, 3))
     z = keras.Input((1,))
     plane = keras.layers.Lambda(
-        lambda z: keras.ops.broadcast_to(
-            keras.ops.sign(z)[:, None, None], (keras.ops.shape(z)[0], 2, 2, 1)
+        lambda inputs: keras.ops.broadcast_to(
+            keras.ops.sign(inputs[1])[:, None, None],
+            (keras.ops.shape(inputs[1])[0], 2, 2, 1),
         ),
         output_shape=(2, 2, 1),
-    )(z)
+    )([conditioning, z])
     generator = keras.Model([conditioning, z], plane)
     x = np.random.default_rng(0).uniform(size=(2000, 2, 2, 1))
     x = tf.constant(0.4 + 0.2 * x, tf.float32)

@@ -12,6 +12,7 @@ evaluation, which `replay` classifies again.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pathlib
@@ -110,7 +111,7 @@ def save_to_preset(
 
 
 def _portable(config: Any) -> Any:
-    """Drops arguments of initializers that are None.
+    """Drops arguments of Keras' classes that have their default value.
 
     Older versions of Keras lack some of them.
     """
@@ -119,9 +120,17 @@ def _portable(config: Any) -> Any:
     if not isinstance(config, dict):
         return config
     values = {name: _portable(value) for name, value in config.items()}
-    if values.get("module") == "keras.initializers":
-        arguments = values["config"].items()
-        values["config"] = {k: v for k, v in arguments if v is not None}
+    cls = None
+    if values.get("module") in ("keras.layers", "keras.initializers"):
+        module = getattr(keras, values["module"].removeprefix("keras."))
+        cls = getattr(module, values["class_name"], None)
+    if cls is not None:
+        parameters = inspect.signature(cls).parameters
+        values["config"] = {
+            name: value
+            for name, value in values["config"].items()
+            if name not in parameters or parameters[name].default != value
+        }
     return values
 
 
