@@ -79,4 +79,4 @@ def read_arrays(
         return None
     # Files of version 0.1.0 have no format.
     written = arrays.pop("format", np.array(files.FORMAT))
-    return arrays if np.array_equal(written, files.FORMAT) else None
+    return arrays if written.tolist() == files.FORMAT else None
