@@ -71,7 +71,7 @@ def assert_in_ball_and_box(x, x_adv, epsilon, bounds, norm="linf"):
 
     In l2 each pixel may be rounded once, which is a vector of its own.
     """
-    x, x_adv = np.float64(x), np.float64(x_adv)
+    x, x_adv = np.asarray(x, np.float64), np.asarray(x_adv, np.float64)
     assert x_adv.shape == x.shape and np.isfinite(x_adv).all()
     if x.size == 0:
         return
