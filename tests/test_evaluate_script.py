@@ -81,7 +81,7 @@ def test_examples_without_all_classes_are_told(tmp_path, capsys):
     np.savez(path, x_test=x, y_test=y)
     config = Config(dataset=str(path))
     inputs.load_test_data(config, 15)
-    assert "have 2 of the 4 classes only, since" in capsys.readouterr().err
+    assert "have only 2 of the 4 classes, since" in capsys.readouterr().err
     inputs.load_test_data(config)
     np.savez(path, x_test=x, y_test=np.arange(40) % 4)
     inputs.load_test_data(config, 15)

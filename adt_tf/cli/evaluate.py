@@ -192,11 +192,11 @@ def _evaluate_artifact() -> None:
     protocol = _choose_protocol()
     _check_attacks()
     for name in ("minutes", "distributions"):
-        if FLAGS[name].value or protocol == "budget":
+        if FLAGS[name].value or (protocol, name) == ("budget", "minutes"):
             raise ValueError(
-                f"--artifact cannot be combined with --{name}, which the "
-                f"protocol {protocol!r} or the command line sets: name the "
-                "attacks, as in --attacks=fgsm,square."
+                f"--artifact cannot be combined with --{name}: remove it, or "
+                "the protocol that sets it, and name the attacks, as in "
+                "--attacks=fgsm,square."
             )
     file_name = pathlib.PurePath(os.path.abspath(FLAGS.artifact)).name
     output = FLAGS.output or default_output(

@@ -166,8 +166,8 @@ def load_test_data(
 ) -> data.ImageData:
     """Loads the test split.
 
-    Prints a note if it is a part of a file, or if it has not all classes
-    because the file is sorted.
+    Prints a note if it is a part of a file, and a warning if it lacks classes
+    because the data are sorted by class.
     """
     test = load_data(config, "test", num_examples)
     found = int(test.labels.max()) + 1
@@ -176,10 +176,10 @@ def load_test_data(
     )
     if is_sorted and found < test.num_classes and len(test) >= _FEWEST_SORTED:
         print(
-            f"warning: The {len(test)} test examples have {found} of the "
-            f"{test.num_classes} classes only, since {config.dataset} is "
-            "sorted by class. The accuracies say nothing about the others: "
-            "shuffle it, or use more --test_examples.",
+            f"warning: The {len(test)} test examples have only {found} of the "
+            f"{test.num_classes} classes, since {config.dataset} is sorted by "
+            "class. The accuracies say nothing about the other classes: "
+            "shuffle the data, or use more --test_examples.",
             file=sys.stderr,
         )
     share = data.test_share(config.dataset)

@@ -29,7 +29,7 @@ import keras
 from adt_tf import files
 from adt_tf.serving import saved_model
 
-# A file of adt-evaluate or adt-lint, which lie beside the version they are of.
+# Results of adt-evaluate and adt-lint, which lie beside the version measured.
 _RESULT = re.compile(r"[0-9]+-(evaluation|lint)\b.*")
 
 

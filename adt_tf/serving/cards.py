@@ -62,7 +62,7 @@ def model_card(values: Mapping[str, Any]) -> str:
 def of_training(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Returns the evaluations in the threat model and on the data of training.
 
-    What is not known of the training or of an evaluation may be anything.
+    A value that is not known matches any other.
 
     Args:
         values: Content of robustness.json.
